@@ -1,0 +1,1 @@
+"""Kozyr's game engines: pure rules, standard library only, usable on their own."""
