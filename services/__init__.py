@@ -1,0 +1,1 @@
+"""Kozyr's services: lobby, game, ai and wallet over gRPC, and what they stand on."""

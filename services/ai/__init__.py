@@ -1,0 +1,1 @@
+"""The ai service: bots that see what their seat sees, and nothing more."""

@@ -1,0 +1,1 @@
+"""The game service: every game as an append-only event log."""

@@ -1,0 +1,1 @@
+"""The pure core that every service shares: decider, envelope, errors and ids."""

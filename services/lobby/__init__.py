@@ -1,0 +1,1 @@
+"""The lobby: who the players are, their tables and their seats."""

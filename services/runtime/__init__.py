@@ -1,0 +1,1 @@
+"""What every process needs once: settings, server, store, workers, streams and clients."""

@@ -1,0 +1,1 @@
+"""The wallet: chips in double entry."""
