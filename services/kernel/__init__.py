@@ -1,1 +1,1 @@
-"""The pure core that every service shares: decider, envelope, errors and ids."""
+"""The pure heart of every service: deciders, envelopes, refusals, ids. No clock, chance or I/O."""

@@ -1,0 +1,35 @@
+"""A decider: how one kind of stream decides, evolves and is written down."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from services.kernel.envelope import NewEvent, Plan, Recorded
+
+S = TypeVar("S")
+C = TypeVar("C")
+E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True)
+class Decider(Generic[S, C, E]):
+    """The pure functions of one kind of stream.
+
+    `decide(state, command)` gives the events that follow, at least one, or raises `Refused` and
+    changes nothing. `evolve(state, event, at)` is total; `at` is the event's `recorded_at`.
+    `plan(before, after)` says what the append does beside its events.
+    """
+
+    initial: S
+    decide: Callable[[S, C], Sequence[E]]
+    evolve: Callable[[S, E, int], S]
+    encode: Callable[[E], NewEvent]
+    decode: Callable[[Recorded], E]
+    plan: Callable[[S, S], Plan]
+
+
+def fold(decider: Decider[S, C, E], state: S, rows: Iterable[Recorded]) -> S:
+    """The state after these stored events."""
+    for row in rows:
+        state = decider.evolve(state, decider.decode(row), row.recorded_at)
+    return state

@@ -1,0 +1,95 @@
+"""The event store's interface: whole-or-nothing appends to streams, reads, due work, tags.
+
+There is no order over all streams. Versions in a stream run 1, 2, 3 … without a gap. Rows are
+never changed or removed. Every method raises `StoreUnavailable` when the database is gone or
+refuses to write; an append that raised it may or may not have been stored, and the same request
+id tells which.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+from uuid import UUID
+
+from services.kernel.envelope import Append, Appended, Claimed, Head, Recorded
+
+
+class Conflict(Exception):
+    """The stream is not at the expected version: load again and decide again."""
+
+
+class RequestReused(Exception):
+    """This request id was stored before with another body."""
+
+
+class Late(Exception):
+    """The database's clock has passed the append's `not_after`."""
+
+
+class StoreUnavailable(Exception):
+    """The database is gone or will not write now; nothing is acknowledged that is not stored."""
+
+
+class Store(Protocol):
+    """One service's event store."""
+
+    async def append(self, append: Append) -> Appended:
+        """Store events, secrets, due rows, tags and the new head, or nothing.
+
+        Raises Conflict, RequestReused, Late, StoreUnavailable. The same request id with the same
+        body returns the first outcome, whatever version is expected, also when it is late.
+        """
+        ...
+
+    async def read(self, stream: UUID, after: int = 0, limit: int | None = None) -> list[Recorded]:
+        """The stream's events with a version above `after`, in order, secrets opened."""
+        ...
+
+    async def find_request(self, stream: UUID, request_id: str) -> Appended | None:
+        """The outcome of an earlier append with this request id."""
+        ...
+
+    async def head(self, stream: UUID) -> Head | None:
+        """The stream's head, or None if it does not exist."""
+        ...
+
+    async def heads(self, streams: Sequence[UUID]) -> dict[UUID, Head]:
+        """Heads of those of the streams that exist."""
+        ...
+
+    async def tagged(
+        self, tag: str, before: UUID | None = None, limit: int = 50, ended: bool | None = None
+    ) -> list[Head]:
+        """Streams that carry the tag, newest id first, below `before`; by `ended` unless None."""
+        ...
+
+    def streams(self) -> AsyncIterator[Head]:
+        """Every stream, in the order of ids."""
+        ...
+
+    async def claim(self, worker: str, limit: int, lease_ms: int) -> list[Claimed]:
+        """Take due rows whose moment has come, for `lease_ms`; others will not get them meanwhile."""
+        ...
+
+    async def postpone(self, claimed: Claimed, after_ms: int) -> None:
+        """Give a claimed row back, to be claimed again after `after_ms` from now."""
+        ...
+
+    async def drop(self, claimed: Claimed) -> None:
+        """Delete a claimed row without an append (its work turned out not to be needed)."""
+        ...
+
+    async def next_due_ms(self) -> int | None:
+        """Milliseconds until the next due row is claimable (0: now), None if there is none."""
+        ...
+
+    async def now(self) -> int:
+        """The database's clock, Unix microseconds."""
+        ...
+
+    async def check(self) -> None:
+        """Raise StoreUnavailable unless the database answers and accepts writes."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is under way and let the database go."""
+        ...
