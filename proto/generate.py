@@ -20,21 +20,20 @@ SERVICE = re.compile(r"^service\s", re.MULTILINE)
 
 
 def compile_all(out: Path) -> None:
-    """Writes the code of every proto below `out`, as typed packages; raises SystemExit on errors."""
+    """Writes the code of every proto below `out`, as typed packages."""
     sources = sorted((PROTO / "kozyr").rglob("*.proto"))
     serving = [source for source in sources if SERVICE.search(source.read_text("utf-8"))]
     run_protoc(out, sources, ("python", "mypy"))
     if serving:
         run_protoc(out, serving, ("grpc_python", "mypy_grpc"))
-    for folder in sorted({p.parent for p in out.rglob("*.py")}):
-        while folder != out:
-            (folder / "__init__.py").touch()
-            folder = folder.parent
+    for folder in (out / "kozyr").rglob("*/"):
+        (folder / "__init__.py").touch()
+    (out / "kozyr" / "__init__.py").touch()
     (out / "kozyr" / "py.typed").touch()
 
 
 def run_protoc(out: Path, sources: list[Path], plugins: tuple[str, ...]) -> None:
-    """Runs the bundled protoc with some plugins over some sources."""
+    """Runs the bundled protoc with some plugins; raises SystemExit when it refuses a source."""
     scripts = Path(sysconfig.get_path("scripts"))
     arguments = [
         "protoc",
