@@ -67,7 +67,7 @@ class Store(Protocol):
         ...
 
     async def claim(self, worker: str, limit: int, lease_ms: int) -> list[Claimed]:
-        """Take due rows whose moment has come, for `lease_ms`; others will not get them meanwhile."""
+        """Take due rows whose moment has come, for `lease_ms`; others get them only after it."""
         ...
 
     async def postpone(self, claimed: Claimed, after_ms: int) -> None:

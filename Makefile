@@ -1,0 +1,82 @@
+# `make` alone prints what there is. Every target makes what it needs in $(VENV), from a plain
+# python3 with pip; nothing but the package index is asked for anything.
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+N ?= 5000
+
+export PYTHONPATH := $(CURDIR):$(CURDIR)/proto/gen
+BIN := $(VENV)/bin
+RUN := $(VENV)/.run
+DEV := $(VENV)/.dev
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet
+LOCKED := $(PIP) --require-hashes --only-binary :all:
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --group build $(UPGRADE)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo run test check lint types proto laws bench lock clean
+
+help: ## Print this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(RUN) ## Play whole games over four services, break one, replay and audit all
+	$(BIN)/kozyr demo
+
+run: $(RUN) ## Run everything on this machine, with what to try next
+	$(BIN)/kozyr up
+
+test: $(DEV) ## Run every test on WORKERS=2 processes
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 10 $(ARGS)
+
+check: $(DEV) ## Check style, types, imports, the wire contract and generated code; change nothing
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/buf lint
+	$(BIN)/buf format --diff --exit-code
+	$(BIN)/python proto/generate.py --check
+
+lint: $(DEV) ## Fix what can be fixed: style, order of imports, format
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/buf format --write
+
+types: $(DEV) ## Check types alone
+	$(BIN)/mypy
+
+proto: $(DEV) ## Generate proto/gen from proto/kozyr
+	$(BIN)/python proto/generate.py
+
+laws: $(DEV) ## Play N=5000 games of each kind against the laws of the games
+	KOZYR_LAWS_N=$(N) $(BIN)/python -m pytest -n $(WORKERS) --durations 10 \
+		tests/engines/test_*_laws.py $(ARGS)
+
+bench: $(DEV) ## Measure engines, store and services
+	$(BIN)/kozyr bench
+
+lock: $(DEV) ## Lock the requirements again; UPGRADE=--upgrade takes the newest that pyproject.toml allows
+	$(COMPILE) pyproject.toml --extra dev --output-file requirements-dev.txt
+	$(COMPILE) pyproject.toml --constraint requirements-dev.txt --output-file requirements.txt
+
+clean: ## Remove what make and the tools made, the environment included
+	rm -rf $(VENV) kozyr.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Kozyr needs Python 3.11 or newer: make PYTHON=python3.x …" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || \
+		{ echo "This Python lacks venv or pip; Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN): requirements.txt pyproject.toml | $(BIN)/python
+	$(LOCKED) -r requirements.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): requirements-dev.txt $(RUN)
+	$(LOCKED) -r requirements-dev.txt
+	@touch $@
