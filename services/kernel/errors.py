@@ -61,7 +61,9 @@ class Refused(Exception):
 
 def invalid(field: str, problem: str, reason: str = "INVALID_FIELD") -> Refused:
     """A request field is missing, malformed or out of range."""
-    return Refused(Kind.INVALID, reason, f"{field}: {problem}", fields=(FieldProblem(field, problem),))
+    return Refused(
+        Kind.INVALID, reason, f"{field}: {problem}", fields=(FieldProblem(field, problem),)
+    )
 
 
 def precondition(reason: str, message: str, **facts: str) -> Refused:
