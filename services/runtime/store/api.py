@@ -29,6 +29,16 @@ class StoreUnavailable(Exception):
     """The database is gone or will not write now; nothing is acknowledged that is not stored."""
 
 
+class Damaged(Exception):
+    """A stored row is not what was stored. The text says where and what, never the content."""
+
+    def __init__(self, stream: UUID, version: int, problem: str) -> None:
+        super().__init__(f"stream {stream} version {version}: {problem}")
+        self.stream = stream
+        self.version = version
+        self.problem = problem
+
+
 class Store(Protocol):
     """One service's event store."""
 
@@ -41,7 +51,10 @@ class Store(Protocol):
         ...
 
     async def read(self, stream: UUID, after: int = 0, limit: int | None = None) -> list[Recorded]:
-        """The stream's events with a version above `after`, in order, secrets opened."""
+        """The stream's events with a version above `after`, in order, secrets opened.
+
+        Raises Damaged where a secret is missing or is not the one that was sealed.
+        """
         ...
 
     async def find_request(self, stream: UUID, request_id: str) -> Appended | None:

@@ -1,0 +1,1 @@
+"""The event store: append-only streams of events on SQLite and PostgreSQL."""

@@ -1,0 +1,111 @@
+"""The hash chain over a stream's events: pure, and written down to the byte.
+
+    hash(v) = SHA-256( f(LABEL) f(previous) f(stream) f(version) f(name) f(schema) f(payload)
+                       f(secret_digest) f(metadata) f(request_id) f(body_hash) f(recorded_at) )
+
+`f(x)` is the length of `x` in octets as 4 octets big-endian, then `x`; a value that is absent is
+the 4 octets FF FF FF FF alone, so absent differs from empty. LABEL is the ASCII text
+`kozyr event 1`; `previous` the hash of the version before, 32 zero octets for version 1; `stream`
+the UUID's 16 octets; `version` and `recorded_at` 8 octets, `schema` 4 octets, unsigned big-endian;
+`name` and `request_id` UTF-8; the rest as stored. A secret counts through its digest alone,
+`secret_digest = SHA-256(salt ‖ secret)`, so whoever may not see it can still follow the chain.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from services.kernel.envelope import Head, Recorded
+
+LABEL = b"kozyr event 1"
+GENESIS = bytes(32)
+"""What stands before version 1."""
+SALT_BYTES = 32
+ABSENT = b"\xff\xff\xff\xff"
+
+
+def octets(value: bytes | None) -> bytes:
+    """One length-prefixed field."""
+    return ABSENT if value is None else len(value).to_bytes(4, "big") + value
+
+
+def text(value: str) -> bytes:
+    """Text as its octets; text that came damaged out of a database keeps its own."""
+    return value.encode("utf-8", "surrogateescape")
+
+
+def link(previous: bytes, event: Recorded) -> bytes:
+    """The hash of an event after the hash before it, 32 bytes; `event.hash` is not looked at."""
+    fields = (
+        LABEL,
+        previous,
+        event.stream.bytes,
+        event.version.to_bytes(8, "big"),
+        text(event.name),
+        event.schema.to_bytes(4, "big"),
+        event.payload,
+        event.secret_digest,
+        event.metadata,
+        None if event.request_id is None else text(event.request_id),
+        event.body_hash,
+        event.recorded_at.to_bytes(8, "big"),
+    )
+    return hashlib.sha256(b"".join(map(octets, fields))).digest()
+
+
+def secret_digest(salt: bytes, secret: bytes) -> bytes:
+    """What the log says of a secret: nothing, until salt and secret are shown."""
+    if len(salt) != SALT_BYTES:
+        raise ValueError(f"a salt has {SALT_BYTES} bytes")
+    return hashlib.sha256(salt + secret).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The first thing wrong with a stream: where, and what (a sentence without any content)."""
+
+    stream: UUID
+    version: int
+    problem: str
+
+
+def check(previous: bytes, version: int, row: Recorded) -> Fault | None:
+    """What is wrong with the row that should stand at `version`, after the hash `previous`."""
+    if row.version != version:
+        return Fault(row.stream, version, f"expected version {version}, found {row.version}")
+    try:
+        expected = link(previous, row)
+    except (AttributeError, OverflowError, TypeError, UnicodeEncodeError):
+        return Fault(row.stream, version, "a column holds what is never stored there")
+    if expected != row.hash:
+        return Fault(row.stream, version, "the hash is not that of the row and the one before it")
+    if row.secret is not None and row.salt is not None:
+        if row.secret_digest is None:
+            return Fault(row.stream, version, "there is a secret the event does not know of")
+        if secret_digest(row.salt, row.secret) != row.secret_digest:
+            return Fault(row.stream, version, "the secret is not the one the event was made with")
+    return None
+
+
+def verify(
+    rows: Iterable[Recorded], head: Head | None = None, previous: bytes = GENESIS, after: int = 0
+) -> Fault | None:
+    """The first fault of a stream's rows, which follow version `after` with the hash `previous`.
+
+    With `head`, the rows must also end exactly where it says: a cut tail is found.
+    """
+    version = after
+    for row in rows:
+        version += 1
+        if fault := check(previous, version, row):
+            return fault
+        previous = row.hash
+    if head is not None:
+        if head.version > version:
+            return Fault(head.stream, version + 1, f"the event is missing, head {head.version}")
+        if head.version < version:
+            return Fault(head.stream, version, f"the head knows only {head.version} events")
+        if head.hash != previous:
+            return Fault(head.stream, version, "the head's hash is not that of the last event")
+    return None

@@ -1,0 +1,93 @@
+"""Data keys of streams: made with a stream's first secret, found again, wrapped anew."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from uuid import UUID
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from services.runtime.store.api import Damaged
+from services.runtime.store.schema import stream_keys
+from services.runtime.store.sealing import (
+    KEY_BYTES,
+    NONCE_BYTES,
+    MasterKeys,
+    SealBroken,
+    unwrap,
+    wrap,
+)
+
+KEPT = 4_096
+"""How many opened data keys are kept in memory."""
+
+
+class StreamKeys:
+    """The data keys of one database's streams."""
+
+    def __init__(self, masters: MasterKeys, random: Callable[[int], bytes]) -> None:
+        self._masters = masters
+        self._random = random
+        self._opened: OrderedDict[UUID, bytes] = OrderedDict()
+
+    async def find(self, connection: AsyncConnection, stream: UUID) -> bytes | None:
+        """The stream's data key, None if it has none; raises KeyUnknown, Damaged."""
+        if stream in self._opened:
+            self._opened.move_to_end(stream)
+            return self._opened[stream]
+        row = (
+            await connection.execute(select(stream_keys).where(stream_keys.c.stream == stream))
+        ).one_or_none()
+        if row is None:
+            return None
+        key = self._unwrap(stream, row.key_id, row.wrapped)
+        self._opened[stream] = key
+        if len(self._opened) > KEPT:
+            self._opened.popitem(last=False)
+        return key
+
+    async def make(self, connection: AsyncConnection, stream: UUID) -> bytes:
+        """The stream's data key, made if it has none; the caller holds the stream's head.
+
+        A key just made is not kept in memory: its transaction may yet fail.
+        """
+        if key := await self.find(connection, stream):
+            return key
+        key = self._random(KEY_BYTES)
+        await connection.execute(
+            insert(stream_keys).values(
+                stream=stream,
+                key_id=self._masters.current,
+                wrapped=wrap(self._masters, stream, key, self._random(NONCE_BYTES)),
+            )
+        )
+        return key
+
+    async def rewrap(self, connection: AsyncConnection, limit: int) -> int:
+        """Wraps up to `limit` keys of other master keys under the current one; how many."""
+        rows = (
+            await connection.execute(
+                select(stream_keys)
+                .where(stream_keys.c.key_id != self._masters.current)
+                .order_by(stream_keys.c.stream)
+                .limit(limit)
+                .with_for_update()
+            )
+        ).all()
+        for row in rows:
+            key = self._unwrap(row.stream, row.key_id, row.wrapped)
+            await connection.execute(
+                update(stream_keys)
+                .where(stream_keys.c.stream == row.stream)
+                .values(
+                    key_id=self._masters.current,
+                    wrapped=wrap(self._masters, row.stream, key, self._random(NONCE_BYTES)),
+                )
+            )
+        return len(rows)
+
+    def _unwrap(self, stream: UUID, key_id: str, wrapped: bytes) -> bytes:
+        try:
+            return unwrap(self._masters, stream, key_id, wrapped)
+        except SealBroken:
+            raise Damaged(stream, 0, "the stream's key cannot be opened") from None

@@ -1,0 +1,116 @@
+"""The store's tables, the same on SQLite and PostgreSQL.
+
+Every unique key contains the stream, so the tables can be partitioned by time and distributed by
+stream as they are; for the same reason nothing refers to another table by a foreign key. Times
+are database time in Unix microseconds. The log (`events`, `event_secrets`) is guarded by triggers,
+made by the first migration, that refuse every change to everyone; `stream_keys` stands apart
+because its rows are rewritten when a master key is exchanged.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+)
+
+metadata = MetaData()
+
+heads = Table(
+    "heads",
+    metadata,
+    Column("stream", Uuid, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("ended", Boolean, nullable=False),
+    Column("recorded_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("stream", name="heads_pkey"),
+    CheckConstraint("version >= 1", name="heads_version"),
+    CheckConstraint("length(hash) = 32", name="heads_hash"),
+    sqlite_with_rowid=False,
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("stream", Uuid, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("schema", Integer, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    Column("secret_digest", LargeBinary),
+    Column("metadata", LargeBinary, nullable=False),
+    Column("request_id", Text),
+    Column("body_hash", LargeBinary),
+    Column("recorded_at", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("stream", "version", name="events_pkey"),
+    UniqueConstraint("stream", "request_id", name="events_request"),
+    CheckConstraint("version >= 1", name="events_version"),
+    CheckConstraint("length(hash) = 32", name="events_hash"),
+    CheckConstraint("length(secret_digest) = 32", name="events_secret_digest"),
+    CheckConstraint("(request_id IS NULL) = (body_hash IS NULL)", name="events_first_row"),
+    sqlite_with_rowid=False,
+)
+
+event_secrets = Table(
+    "event_secrets",
+    metadata,
+    Column("stream", Uuid, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("stream", "version", name="event_secrets_pkey"),
+    sqlite_with_rowid=False,
+)
+
+stream_keys = Table(
+    "stream_keys",
+    metadata,
+    Column("stream", Uuid, nullable=False),
+    Column("key_id", Text, nullable=False),
+    Column("wrapped", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("stream", name="stream_keys_pkey"),
+    sqlite_with_rowid=False,
+)
+
+due = Table(
+    "due",
+    metadata,
+    Column("stream", Uuid, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("due_at", BigInteger, nullable=False),
+    Column("ready_at", BigInteger, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("worker", Text),
+    PrimaryKeyConstraint("stream", "kind", "key", name="due_pkey"),
+    Index("due_ready", "ready_at"),
+    sqlite_with_rowid=False,
+)
+"""`ready_at` is when the row may be claimed: first `due_at`, then the end of a lease or a pause."""
+
+tags = Table(
+    "tags",
+    metadata,
+    Column("tag", Text, nullable=False),
+    Column("stream", Uuid, nullable=False),
+    PrimaryKeyConstraint("tag", "stream", name="tags_pkey"),
+    sqlite_with_rowid=False,
+)
+
+pulse = Table(
+    "pulse",
+    metadata,
+    Column("at", BigInteger, nullable=False),
+)
+"""One row, written by health checks to find out whether the database still takes writes."""
