@@ -85,10 +85,10 @@ def close_run(folder: Path) -> None:
     if state.exists():
         server = json.loads(state.read_text("utf-8"))
         if "pid" in server:
-            os.kill(server["pid"], signal.SIGQUIT)
-            wait_until(
-                lambda: not is_alive(server["pid"]), "the PostgreSQL of this run did not end"
-            )
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(server["pid"], signal.SIGQUIT)
+                running = folder / "home" / "data" / "postmaster.pid"
+                wait_until(lambda: not running.exists(), "this run's PostgreSQL did not end")
         if "container" in server:
             from docker.client import DockerClient
 
@@ -97,9 +97,7 @@ def close_run(folder: Path) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and is ours to collect is collected."""
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
+    """Whether a process with this id runs, whoever's it is."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
