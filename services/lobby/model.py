@@ -1,0 +1,247 @@
+"""A table's log: what it decides about, what happened, and the state that follows.
+
+Players and games are UUIDs, table seats 0-based, chips int64, durations milliseconds, moments
+Unix microseconds of database time. Event names and fields are the storage format.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from uuid import UUID
+
+
+class Variant(IntEnum):
+    """One of the games Kozyr hosts."""
+
+    AZI = 1
+    DURAK = 2
+    RAMI = 3
+
+
+class BotLevel(IntEnum):
+    """How well a seat's bot plays; PERSON is no bot."""
+
+    PERSON = 0
+    EASY = 1
+    NORMAL = 2
+    HARD = 3
+
+
+class AbsentPolicy(IntEnum):
+    """What happens when a seat does not move in time."""
+
+    EXPIRE = 1
+    BOT = 2
+
+
+class Phase(IntEnum):
+    """What a table is doing; UNOPENED before its first event."""
+
+    UNOPENED = 0
+    WAITING = 1
+    STARTING = 2
+    PLAYING = 3
+    CLOSED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the host decided, complete.
+
+    `options` is the game's own Options, which tables only keep and pass on. `seats_min` is the
+    fewest seats the game can be played with. `entry_fee` is 0 where no chips move; then both
+    buy-in bounds are 0 too. `invite_code` is empty at a listed table.
+    """
+
+    variant: Variant
+    options: object
+    seats: int
+    seats_min: int
+    turn_ms: int
+    listed: bool
+    invite_code: str
+    spectators: bool
+    absent: AbsentPolicy
+    entry_fee: int
+    buy_in_min: int
+    buy_in_max: int
+    series: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A taken seat. `problem` says why its player must act before he can be ready, or is empty."""
+
+    player: UUID
+    bot: BotLevel
+    stack: int
+    ready: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A player's firsts and duraks over a table's Durak games."""
+
+    player: UUID
+    wins: int
+    losses: int
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: the fold of its log.
+
+    `game` is the game being opened or played, or the last one; `playing` the table's seats that
+    take part in it, in the order in which the game numbers them. `abandoned` is the reason a start
+    is being undone for, while that lasts; `failure` the reason the last start failed for.
+    """
+
+    phase: Phase = Phase.UNOPENED
+    rules: Rules | None = None
+    host: UUID | None = None
+    seats: tuple[Seat | None, ...] = ()
+    game: UUID | None = None
+    playing: tuple[int, ...] = ()
+    abandoned: str = ""
+    failure: str = ""
+    games: int = 0
+    last_winner: UUID | None = None
+    series: tuple[Tally, ...] = ()
+    opened_at: int = 0
+    version: int = 0
+
+    def seat_of(self, player: UUID) -> int | None:
+        """Where the player sits."""
+        return next((n for n, s in enumerate(self.seats) if s and s.player == player), None)
+
+    def taken(self) -> tuple[tuple[int, Seat], ...]:
+        """The taken seats with their numbers, in order."""
+        return tuple((n, s) for n, s in enumerate(self.seats) if s is not None)
+
+    def free(self) -> tuple[int, ...]:
+        """The free seats, in order."""
+        return tuple(n for n, s in enumerate(self.seats) if s is None)
+
+    def people(self) -> tuple[tuple[int, Seat], ...]:
+        """The seats with persons, in order."""
+        return tuple((n, s) for n, s in self.taken() if s.bot is BotLevel.PERSON)
+
+
+@dataclass(frozen=True, slots=True)
+class TableOpened:
+    """The table was opened."""
+
+    host: UUID
+    rules: Rules
+
+
+@dataclass(frozen=True, slots=True)
+class SeatTaken:
+    """Somebody sat down; a bot is ready at once."""
+
+    seat: int
+    player: UUID
+    bot: BotLevel
+    stack: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeatLeft:
+    """A seat was left."""
+
+    seat: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadySet:
+    """A player is ready or not."""
+
+    seat: int
+    ready: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ToppedUp:
+    """Chips were added to a stack."""
+
+    seat: int
+    chips: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostChanged:
+    """The host left; another player is the host."""
+
+    host: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class StartBegun:
+    """A game is about to open with these table seats, in this order."""
+
+    game: UUID
+    seats: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartAbandoned:
+    """The start was given up, and what it did is being undone; `unready` seats must act."""
+
+    game: UUID
+    reason: str
+    unready: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartFailed:
+    """The start is undone: the game will never open, and no chips are held for it."""
+
+    game: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class GameStarted:
+    """The game is open."""
+
+    game: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class SeatOutcome:
+    """What a table seat takes out of a game."""
+
+    seat: int
+    stack: int
+    first: bool
+    durak: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GameEnded:
+    """A game ended; `finished` when it was played to its end, `winner` whoever won Azi's bank."""
+
+    game: UUID
+    finished: bool
+    outcomes: tuple[SeatOutcome, ...]
+    winner: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableClosed:
+    """No more games."""
+
+
+Event = (
+    TableOpened
+    | SeatTaken
+    | SeatLeft
+    | ReadySet
+    | ToppedUp
+    | HostChanged
+    | StartBegun
+    | StartAbandoned
+    | StartFailed
+    | GameStarted
+    | GameEnded
+    | TableClosed
+)
