@@ -134,7 +134,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class EndGame:
-    """The game has ended: lines in the game's seat order when finished, none when cancelled;
+    """The game has ended; `lines` in the game's seat order, none if it was cancelled.
+
     `left` are players who left for good in mid-game.
     """
 

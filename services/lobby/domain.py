@@ -29,7 +29,7 @@ from services.lobby.commands import (
     TakeSeat,
     TopUp,
 )
-from services.lobby.evolve import STACK_BELOW_ENTRY_FEE, after_events
+from services.lobby.evolve import STACK_BELOW_ENTRY_FEE, after_events, rules_of
 from services.lobby.model import (
     BotLevel,
     Event,
@@ -140,7 +140,7 @@ def _take_seat(table: Table, command: TakeSeat) -> tuple[Event, ...]:
     if table.seat_of(command.player) is not None:
         raise precondition("ALREADY_SEATED", "the player sits at this table already")
     seat = _free_seat(table, command.seat)
-    stack = _buy_in(_rules(table), command.stack)
+    stack = _buy_in(rules_of(table), command.stack)
     events: list[Event] = [SeatTaken(seat, command.player, BotLevel.PERSON, stack)]
     if command.ready:
         _require_waiting(table)
@@ -150,7 +150,7 @@ def _take_seat(table: Table, command: TakeSeat) -> tuple[Event, ...]:
 
 def _add_bot(table: Table, command: AddBot) -> tuple[Event, ...]:
     seat = _free_seat(table, command.seat)
-    stack = _buy_in(_rules(table), command.stack)
+    stack = _buy_in(rules_of(table), command.stack)
     taken = SeatTaken(seat, command.bot.player, command.bot.level, stack)
     return (taken, *_when_full(after_events(table, (taken,)), command.game))
 
@@ -192,7 +192,7 @@ def _set_ready(table: Table, command: SetReady) -> tuple[Event, ...]:
 def _start(table: Table, game: UUID) -> tuple[Event, ...]:
     _require_waiting(table)
     taken = table.taken()
-    low = _rules(table).seats_min
+    low = rules_of(table).seats_min
     if len(taken) < low:
         raise precondition("TOO_FEW_PLAYERS", f"at least {low} seats must be taken", low=str(low))
     unready = [str(number) for number, seat in taken if not seat.ready]
@@ -211,7 +211,7 @@ def _when_full(table: Table, game: UUID) -> tuple[Event, ...]:
 def _top_up(table: Table, command: TopUp) -> tuple[Event, ...]:
     number = _idle_seat(table, command.player)
     _, seat = _own_seat(table, command.player)
-    rules = _rules(table)
+    rules = rules_of(table)
     if not rules.entry_fee:
         raise precondition("NO_STACKS", "no chips are played for at this table")
     _require_bounds(rules, seat.stack + command.chips)
@@ -268,18 +268,12 @@ def _outcomes(table: Table, lines: Sequence[Line]) -> tuple[SeatOutcome, ...]:
 
 def _bots_refilled(table: Table) -> list[Event]:
     """A bot that cannot pay the next fee gets the least buy-in again."""
-    rules = _rules(table)
+    rules = rules_of(table)
     return [
         ToppedUp(number, rules.buy_in_min - seat.stack)
         for number, seat in table.taken()
         if seat.bot is not BotLevel.PERSON and seat.stack < rules.entry_fee
     ]
-
-
-def _rules(table: Table) -> Rules:
-    if table.rules is None:
-        raise table_not_found()
-    return table.rules
 
 
 def _own_seat(table: Table, player: UUID) -> tuple[int, Seat]:
@@ -333,7 +327,7 @@ def _require_bounds(rules: Rules, stack: int) -> None:
 
 
 def _require_fee(table: Table, seat: Seat) -> None:
-    fee = _rules(table).entry_fee
+    fee = rules_of(table).entry_fee
     if seat.stack < fee:
         raise precondition(
             STACK_BELOW_ENTRY_FEE,

@@ -14,6 +14,7 @@ from services.lobby.model import (
     HostChanged,
     Phase,
     ReadySet,
+    Rules,
     Seat,
     SeatLeft,
     SeatOutcome,
@@ -108,7 +109,7 @@ def _evolve_start(
 
 
 def _ended(table: Table, event: GameEnded) -> Table:
-    rules = _rules(table)
+    rules = rules_of(table)
     seats = list(table.seats)
     for outcome in event.outcomes:
         if seat := seats[outcome.seat]:
@@ -144,7 +145,15 @@ def _tallied(table: Table, outcomes: Iterable[SeatOutcome]) -> tuple[Tally, ...]
     return tuple(tallies.values())
 
 
+def rules_of(table: Table) -> Rules:
+    """The rules of a table that has been opened."""
+    if table.rules is None:
+        raise ValueError("the table has not been opened")
+    return table.rules
+
+
 def after_events(table: Table, events: Iterable[Event]) -> Table:
+    """The table as it will be; for looking ahead."""
     for event in events:
         table = evolve(table, event, table.opened_at)
     return table

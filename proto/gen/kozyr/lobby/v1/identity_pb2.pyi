@@ -89,14 +89,16 @@ Global___Player: _TypeAlias = Player  # noqa: Y015
 
 @_typing.final
 class SignUpRequest(_message.Message):
-    """A new guest."""
+    """A new guest. The same request again within ten minutes, before the account was used, gives the
+    same player with a new secret and new tokens, and ends the earlier ones; later it is refused.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     DISPLAY_NAME_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Names this request."""
+    """Names this request; 16 to 64 characters nobody can guess, for whoever knows it may repeat it."""
     display_name: _builtins.str
     """1 to 24 letters, digits, blanks, `-`, `_`, `.`."""
     def __init__(

@@ -146,6 +146,8 @@ class TableSeat(_message.Message):
     BOT_LEVEL_FIELD_NUMBER: _builtins.int
     STACK_FIELD_NUMBER: _builtins.int
     READY_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    IN_GAME_FIELD_NUMBER: _builtins.int
     seat: _builtins.int
     """The seat's number at the table, from 0."""
     player_id: _builtins.str
@@ -158,6 +160,14 @@ class TableSeat(_message.Message):
     """Azi: the stack for the next game. Otherwise 0."""
     ready: _builtins.bool
     """Whether the player is ready."""
+    problem: _builtins.str
+    """Why the player must act before the next start, an UPPER_SNAKE word: INSUFFICIENT_CHIPS (the
+    account does not hold the stack) or STACK_BELOW_ENTRY_FEE (top up or leave); empty if nothing.
+    """
+    in_game: _builtins.bool
+    """Whether the seat takes part in the game being opened or played. The game numbers these seats
+    from 0 in the order of the table.
+    """
     def __init__(
         self,
         *,
@@ -167,10 +177,12 @@ class TableSeat(_message.Message):
         bot_level: _variant_pb2.BotLevel.ValueType = ...,
         stack: _builtins.int = ...,
         ready: _builtins.bool = ...,
+        problem: _builtins.str = ...,
+        in_game: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bot_level", b"bot_level", "display_name", b"display_name", "player_id", b"player_id", "ready", b"ready", "seat", b"seat", "stack", b"stack"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bot_level", b"bot_level", "display_name", b"display_name", "in_game", b"in_game", "player_id", b"player_id", "problem", b"problem", "ready", b"ready", "seat", b"seat", "stack", b"stack"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -666,7 +678,7 @@ class TakeSeatRequest(_message.Message):
     buy_in: _builtins.int
     """Azi: the stack to begin with; 0 means the least buy-in."""
     invite_code: _builtins.str
-    """For a private table."""
+    """For a private table; without it there is no such table."""
     def __init__(
         self,
         *,

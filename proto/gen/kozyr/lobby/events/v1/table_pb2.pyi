@@ -264,8 +264,8 @@ class GameStarted(_message.Message):
 Global___GameStarted: _TypeAlias = GameStarted  # noqa: Y015
 
 @_typing.final
-class StartFailed(_message.Message):
-    """The start failed, and the game will never open."""
+class StartAbandoned(_message.Message):
+    """The start was given up; what it did is being undone."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -290,6 +290,28 @@ class StartFailed(_message.Message):
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id", "reason", b"reason", "unready", b"unready"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartAbandoned: _TypeAlias = StartAbandoned  # noqa: Y015
+
+@_typing.final
+class StartFailed(_message.Message):
+    """An abandoned start is undone: the game will never open, and no chips are held for it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    game_id: _builtins.str
+    """The game's id."""
+    def __init__(
+        self,
+        *,
+        game_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
