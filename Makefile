@@ -16,6 +16,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --group build $(UPGRADE)
 
 .DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
 .PHONY: help demo run test check lint types proto laws bench lock clean
 
 help: ## Print this
@@ -62,7 +63,7 @@ lock: $(DEV) ## Lock the requirements again; UPGRADE=--upgrade takes the newest 
 	$(COMPILE) pyproject.toml --constraint requirements-dev.txt --output-file requirements.txt
 
 clean: ## Remove what make and the tools made, the environment included
-	rm -rf $(VENV) kozyr.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build kozyr.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
