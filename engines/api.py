@@ -100,7 +100,7 @@ class Game(Protocol[S, M, E]):
     SEATS: range
     """How many seats may play."""
 
-    def initial(self, options: Any, seats: int, **carry: Any) -> S:
+    def initial(self, options: Any, seats: int, *_: Any, **carry: Any) -> S:
         """The state before `Start`. Azi takes `stacks` and `last_winner` as carry."""
         ...
 

@@ -42,6 +42,7 @@ class Laws(Generic[S, M, E]):
         seats: how many seats a state has.
         conceivable: every move a seat could name in a state, sensible or not; well-formed ones.
         covered: whether `legal` lists only a covering set of moves of this kind in this state.
+        server_only: whether a timeout may make this move, though the seat may not make it itself.
         malformed: moves that are MALFORMED in every state, besides the common `JUNK`.
         pack: every card of the game, once.
         cards: every card of a state, wherever it lies; none before `Start`.
@@ -57,6 +58,7 @@ class Laws(Generic[S, M, E]):
     seats: Callable[[S], int]
     conceivable: Callable[[S, int], Iterable[M]]
     covered: Callable[[S, M], bool] = _never
+    server_only: Callable[[S, M], bool] = _never
     malformed: Sequence[object] = ()
     pack: Callable[[S], Sequence[Card]]
     cards: Callable[[S], Iterable[Card]]
@@ -174,7 +176,8 @@ def legal_moves_are_accepted(laws: Laws[S, M, E], rng: Random) -> None:
             moves = laws.game.legal(state, seat)
             assert moves, f"seat {seat} may act but has no move: {state}"
             assert len(set(moves)) == len(moves), f"a move twice in {moves}"
-            for move in (*moves, laws.game.timeout_move(state, seat)):
+            late = laws.game.timeout_move(state, seat)
+            for move in moves if laws.server_only(state, late) else (*moves, late):
                 outcome = _outcome(laws, state, Act(seat, move), step.chance)
                 assert not _reason(outcome), f"{seat} {move}: {outcome} in {state}"
             outcome = _outcome(laws, state, Timeout(seat), step.chance)
@@ -277,18 +280,18 @@ def chips_are_conserved(laws: Laws[S, M, E], rng: Random) -> None:
 
 def nobody_sees_what_it_may_not(laws: Laws[S, M, E], rng: Random) -> None:
     """Two worlds a viewer cannot tell apart give it equal views, moves, refusals and happenings."""
-    game, differed = laws.game, False
+    game, differed, worlds = laws.game, False, Random(rng.getrandbits(32))
     for step in walk(laws, rng):
         state = step.after
         for viewer in (None, *range(laws.seats(state))):
-            other = laws.resample(state, viewer, rng)
+            other = laws.resample(state, viewer, worlds)
             assert sorted(laws.cards(other)) == sorted(laws.pack(other)), f"resampled {state}"
             differed = differed or other != state
             assert game.view(state, viewer) == game.view(other, viewer), f"{viewer}: {state}"
             assert game.history(step.events, viewer) == tuple(
                 shown for e in step.events if (shown := game.show(e, viewer)) is not None
             ), f"{viewer}: history of {step.events}"
-            for command in _comparable(laws, state, other, viewer, rng):
+            for command in _comparable(laws, state, other, viewer, worlds):
                 seen = _seen(laws, state, command, viewer, step.chance)
                 assert seen == _seen(laws, other, command, viewer, step.chance), (
                     f"viewer {viewer}, {command}: {state} and {other}"
@@ -356,6 +359,19 @@ def the_turn_number_grows_with_each_decision(laws: Laws[S, M, E], rng: Random) -
             assert after.turn == before.turn, step
 
 
+def late_moves_are_the_servers(laws: Laws[S, M, E], rng: Random) -> None:
+    """A timeout has its own first event, then the events that the move itself would have had."""
+    for step in walk(laws, rng):
+        state = step.after
+        for seat in laws.game.to_act(state):
+            late = _outcome(laws, state, Timeout(seat), step.chance)
+            assert not isinstance(late, RuleViolation), f"timeout of {seat}: {late} in {state}"
+            assert type(late[0]).__name__ == "TurnExpired", f"{late} in {state}"
+            move = laws.game.timeout_move(state, seat)
+            if not laws.server_only(state, move):
+                assert late[1:] == _outcome(laws, state, Act(seat, move), step.chance), state
+
+
 def views_say_whose_turn_it_is(laws: Laws[S, M, E], rng: Random) -> None:
     """Every view names its viewer, the turn, the seats to act and the viewer's legal moves."""
     for step in walk(laws, rng):
@@ -384,5 +400,6 @@ EVERY: tuple[Callable[[Laws[Any, Any, Any], Random], None], ...] = (
     the_same_seeds_give_the_same_game,
     events_name_their_cause,
     the_turn_number_grows_with_each_decision,
+    late_moves_are_the_servers,
     views_say_whose_turn_it_is,
 )
