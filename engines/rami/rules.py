@@ -5,7 +5,6 @@ RAMI-29.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import assert_never
 
 from engines.api import Act, Chance, Command, Leave, RuleViolation, Start, Timeout
@@ -45,10 +44,16 @@ PACK = pack("SHDC", "2")
 """The 52 cards of a deal (RAMI-1)."""
 
 
-def initial(options: Options, seats: int) -> State:
-    """The match before `Start`, nothing dealt; raises ValueError for a seat count not in SEATS."""
+def initial(options: Options, seats: int, **carry: object) -> State:
+    """The match before `Start`, nothing dealt.
+
+    Raises ValueError for a seat count not in SEATS, or for anything carried over from an earlier
+    match: Rami carries nothing.
+    """
     if type(seats) is not int or seats not in SEATS:
         raise ValueError("Rami is for two to four seats (RAMI-1)")
+    if carry:
+        raise ValueError(f"Rami carries nothing over: {', '.join(carry)}")
     return State(options, seats, hands=((),) * seats, known=((),) * seats, scores=(0,) * seats)
 
 
@@ -196,13 +201,16 @@ def _check_turn(state: State, seat: int) -> None:
 def _check_cards(state: State, move: Move) -> None:
     """Refuse cards named twice, cards not held and melds that are not on the table."""
     match move:
-        case Meld(cards) | LayOff(cards):
-            if len(set(cards)) != len(cards):
-                raise RuleViolation("DUPLICATE_CARD", "RAMI-15")
-        case Discard(card):
-            cards = (card,)
         case DrawStock() | DrawDiscard():
             return
+        case Discard(card):
+            cards: tuple[Card, ...] = (card,)
+        case Meld() | LayOff():
+            cards = move.cards
+        case _:
+            assert_never(move)
+    if len(set(cards)) != len(cards):
+        raise RuleViolation("DUPLICATE_CARD", "RAMI-15")
     if not set(cards) <= set(state.hands[state.actor]):
         raise RuleViolation("CARD_NOT_IN_HAND", "RAMI-12")
     if isinstance(move, LayOff) and move.meld and _table_meld(state, move.meld) is None:
