@@ -1,6 +1,6 @@
 """Rami: rounds of draw, meld and discard to a target total; RULES.md is the rule book."""
 
-from engines.rami.melds import MeldKind
+from engines.rami.melds import MeldKind, card_points, extensions, hand_points, kind_of, melds_in
 from engines.rami.model import (
     CardDrawn,
     Dealt,
@@ -76,13 +76,18 @@ __all__ = [
     "TableMeld",
     "TurnExpired",
     "View",
+    "card_points",
     "cause",
     "decide",
     "evolve",
+    "extensions",
+    "hand_points",
     "history",
     "initial",
     "is_over",
+    "kind_of",
     "legal",
+    "melds_in",
     "show",
     "timeout_move",
     "to_act",

@@ -42,7 +42,8 @@ def evolve(state: State, event: Event) -> State:
         case Discarded(seat, card):
             return _discarded(state, seat, card)
         case RoundScored():
-            return replace(state, phase=Phase.DEALING, scores=event.totals)
+            turn = state.turn + 1
+            return replace(state, phase=Phase.DEALING, turn=turn, scores=event.totals)
         case MatchWon(winner, totals):
             return replace(state, phase=Phase.OVER, winner=winner, scores=totals)
         case TurnExpired():
