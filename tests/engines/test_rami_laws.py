@@ -1,6 +1,7 @@
 """Rami against the laws of all games, over random play and over play that goes out."""
 
 from collections.abc import Callable, Iterator
+from functools import reduce
 from itertools import combinations
 from random import Random
 from typing import Any
@@ -89,6 +90,7 @@ RAMI: laws.Laws[rami.State, rami.Move, rami.Event] = laws.Laws(
     cards=cards,
     resample=resample,
     tells=tells,
+    server_only=lambda _, move: isinstance(move, rami.DrawStock),
     bound=20_000,
 )
 
@@ -98,6 +100,23 @@ def test_law(law: Callable[[laws.Laws[Any, Any, Any], Random], None]) -> None:
     """Every law of all games holds in Rami, from seeds that any run repeats."""
     for seed in range(laws.games(10)):
         law(RAMI, Random(f"rami/{seed}"))
+
+
+def test_a_timeout_is_a_draw_and_its_discard() -> None:
+    """RAMI-27: before the draw the server makes two moves, and just as the seat would make them."""
+    for seed in range(laws.games(10)):
+        for step in laws.walk(RAMI, Random(f"late/{seed}")):
+            state = step.after
+            for seat in rami.to_act(state):
+                expired, *made = rami.decide(state, Timeout(seat), step.chance)
+                assert isinstance(expired, rami.TurnExpired)
+                assert expired.draws == (state.drawn is None)
+                expected: list[rami.Event] = []
+                while state.turn == step.after.turn or state.drawn is not None:
+                    move = Act(seat, rami.timeout_move(state, seat))
+                    expected += rami.decide(state, move, step.chance)
+                    state = reduce(rami.evolve, expected, step.after)
+                assert made == expected
 
 
 @settings(max_examples=10)
