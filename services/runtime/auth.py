@@ -1,0 +1,78 @@
+"""Who calls, and who may: callers, roles and rows of the access table.
+
+`services.runtime.call.caller()` gives the caller of the running RPC everywhere below its handler.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from services.kernel.errors import Kind, Refused, denied
+
+
+class Role(StrEnum):
+    """What a caller is. Only `PUBLIC` has shown no token."""
+
+    PUBLIC = "public"
+    PLAYER = "player"
+    OPERATOR = "operator"
+    SERVICE = "service"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: a player's id, an operator's name or a service's name; expiry in Unix seconds."""
+
+    role: Role
+    subject: str
+    expires_at: int
+
+    @property
+    def key(self) -> str:
+        """`role:subject`, unique over all callers."""
+        return f"{self.role.value}:{self.subject}"
+
+
+ANYONE = Caller(Role.PUBLIC, "", 0)
+"""A caller without a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A row of the access table: who may call an RPC.
+
+    `cost` is what a call takes from its caller's rate limit; dear calls (signing up) cost more.
+    `limited` is false for what must always be answered.
+    """
+
+    roles: frozenset[Role]
+    services: frozenset[str]
+    cost: float = 1.0
+    limited: bool = True
+
+    @property
+    def public(self) -> bool:
+        """Whether a token is not needed."""
+        return Role.PUBLIC in self.roles
+
+    def check(self, caller: Caller) -> None:
+        """Raise Refused (UNAUTHENTICATED TOKEN_MISSING, PERMISSION_DENIED ROLE_NOT_ALLOWED)."""
+        if caller.role in self.roles or self.public:
+            return
+        if caller.role is Role.PUBLIC:
+            raise Refused(Kind.UNAUTHENTICATED, "TOKEN_MISSING", "a token is needed")
+        if caller.role is Role.SERVICE and caller.subject in self.services:
+            return
+        raise denied("ROLE_NOT_ALLOWED", f"not a call for {caller.role.value}s")
+
+
+def allow(*who: str, cost: float = 1.0, limited: bool = True) -> Access:
+    """A row: any of `public`, `player`, `operator`, `service:<name>`.
+
+    >>> allow("player", "service:game").services
+    frozenset({'game'})
+    """
+    roles = frozenset(Role(w) for w in who if not w.startswith("service:"))
+    if Role.SERVICE in roles or not who:
+        raise ValueError("say who: public, player, operator or service:<name>")
+    services = frozenset(w.removeprefix("service:") for w in who if w.startswith("service:"))
+    return Access(roles, services, cost, limited)

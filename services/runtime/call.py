@@ -1,0 +1,56 @@
+"""The running RPC: its request id, caller, deadline, and what its log line should say."""
+
+import time
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from services.runtime.auth import ANYONE, Caller
+
+
+@dataclass(slots=True)
+class Call:
+    """One RPC while it runs. `deadline` is on the monotonic clock, in seconds."""
+
+    method: str
+    request_id: str
+    caller: Caller = ANYONE
+    deadline: float | None = None
+    reason: str | None = None
+    cancelled: bool = False
+    game: str | None = None
+    version: int | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    def remaining_ms(self) -> int | None:
+        """Time left before the caller stops waiting; None if it waits for ever."""
+        if self.deadline is None:
+            return None
+        return max(0, int((self.deadline - time.monotonic()) * 1000))
+
+
+_CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)
+
+
+def current() -> Call | None:
+    """The RPC this code runs for, or None (background work)."""
+    return _CURRENT.get()
+
+
+def begin(call: Call) -> None:
+    """Make `call` the current one of this task and of tasks it starts."""
+    _CURRENT.set(call)
+
+
+def caller() -> Caller:
+    """Who makes the running RPC; `ANYONE` outside of one."""
+    call = _CURRENT.get()
+    return ANYONE if call is None else call.caller
+
+
+def note(game: UUID | str | None = None, version: int | None = None) -> None:
+    """Say in the RPC's log line which game, table or account id it was about, at which version."""
+    call = _CURRENT.get()
+    if call is not None:
+        call.game = call.game if game is None else str(game)
+        call.version = call.version if version is None else version

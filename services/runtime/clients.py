@@ -1,0 +1,193 @@
+"""Calling a service: one channel, tokens, deadlines, retries, errors as `Refused`.
+
+`Client` serves players' tools as well as services; `Peers` holds a service's clients to the others,
+with its own service token. Every mutation carries a request id, so every unary call may be repeated
+when the answer is UNAVAILABLE; the channel does that by itself.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+import grpc
+import orjson
+
+from services.kernel.errors import Kind, Refused
+from services.runtime import call as calls
+from services.runtime.settings import SERVICES, Settings
+from services.runtime.status import from_rpc_error
+from services.runtime.tokens import Signer
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+SERVICE_CONFIG = {
+    "loadBalancingConfig": [{"round_robin": {}}],
+    "healthCheckConfig": {"serviceName": ""},
+    "methodConfig": [
+        {
+            "name": [{}],
+            "retryPolicy": {
+                "maxAttempts": 4,
+                "initialBackoff": "0.1s",
+                "maxBackoff": "1s",
+                "backoffMultiplier": 2,
+                "retryableStatusCodes": ["UNAVAILABLE"],
+            },
+        }
+    ],
+    "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.5},
+}
+
+
+def open_channel(address: str, settings: Settings) -> grpc.aio.Channel:
+    """A channel with keepalive, round robin over healthy replicas, and retries."""
+    options = [
+        ("grpc.service_config", orjson.dumps(SERVICE_CONFIG).decode()),
+        ("grpc.enable_retries", 1),
+        ("grpc.keepalive_time_ms", settings.keepalive_ms),
+        ("grpc.keepalive_timeout_ms", settings.keepalive_timeout_ms),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.initial_reconnect_backoff_ms", 200),
+        ("grpc.min_reconnect_backoff_ms", 200),
+        ("grpc.max_reconnect_backoff_ms", 2_000),
+        ("grpc.max_receive_message_length", settings.message_max_bytes),
+        ("grpc.max_send_message_length", settings.message_max_bytes),
+    ]
+    return grpc.aio.insecure_channel(address, options=options)
+
+
+class Client:
+    """One caller's connection to one service.
+
+    `token` gives the token to send, or None for none. `timeout_ms` bounds each unary call. Stubs
+    are made on `channel`: `client.call(WalletServiceStub(client.channel).GetAccount, request)`.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        settings: Settings,
+        token: Callable[[], str | None] = lambda: None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        self.channel = open_channel(address, settings)
+        self._token = token
+        self._timeout_ms = settings.peer_timeout_ms if timeout_ms is None else timeout_ms
+
+    async def call(
+        self,
+        method: Callable[..., grpc.aio.UnaryUnaryCall[Q, R]],
+        request: Q,
+        timeout_ms: int | None = None,
+    ) -> R:
+        """Call a unary RPC; raises Refused for every failure.
+
+        Inside an RPC the time its own caller has left bounds the call too.
+        """
+        timeout = self._seconds(timeout_ms)
+        try:
+            return await method(request, timeout=timeout, metadata=self._metadata())
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error) from None
+
+    async def stream(
+        self, method: Callable[..., grpc.aio.UnaryStreamCall[Q, R]], request: Q
+    ) -> AsyncIterator[R]:
+        """The messages of a server stream; raises Refused when it fails. Closing it cancels it."""
+        replies = method(request, metadata=self._metadata())
+        try:
+            async for reply in replies:
+                yield reply
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error) from None
+        finally:
+            replies.cancel()
+
+    async def close(self) -> None:
+        """Let the connection go."""
+        await self.channel.close()
+
+    def _seconds(self, timeout_ms: int | None) -> float:
+        limit = self._timeout_ms if timeout_ms is None else timeout_ms
+        call = calls.current()
+        left = call.remaining_ms() if call is not None else None
+        return (limit if left is None else min(limit, left)) / 1000
+
+    def _metadata(self) -> grpc.aio.Metadata:
+        metadata = grpc.aio.Metadata()
+        token = self._token()
+        if token is not None:
+            metadata.add("authorization", f"Bearer {token}")
+        call = calls.current()
+        if call is not None:
+            metadata.add("x-request-id", call.request_id)
+        return metadata
+
+
+class ServiceClient(Client):
+    """A service's client to another: a refused service token is our fault, not our caller's."""
+
+    async def call(
+        self,
+        method: Callable[..., grpc.aio.UnaryUnaryCall[Q, R]],
+        request: Q,
+        timeout_ms: int | None = None,
+    ) -> R:
+        """As `Client.call`; UNAUTHENTICATED and ROLE_NOT_ALLOWED become UNAVAILABLE PEER_FAILED."""
+        try:
+            return await super().call(method, request, timeout_ms)
+        except Refused as refused:
+            if refused.kind is Kind.UNAUTHENTICATED or refused.reason == "ROLE_NOT_ALLOWED":
+                raise Refused(
+                    Kind.UNAVAILABLE,
+                    "PEER_FAILED",
+                    "the service failed",
+                    facts={"code": refused.kind.value},
+                ) from refused
+            raise
+
+
+class ServiceToken:
+    """A service's own token, issued again before it expires."""
+
+    def __init__(
+        self, signer: Signer, lifetime_ms: int, now: Callable[[], float] = time.time
+    ) -> None:
+        self._signer = signer
+        self._lifetime_ms = lifetime_ms
+        self._now = now
+        self._token = ""
+        self._renew_at = 0.0
+
+    def __call__(self) -> str:
+        """The token to send now."""
+        now = self._now()
+        if now >= self._renew_at:
+            self._token = self._signer.issue(self._signer.issuer, self._lifetime_ms)
+            self._renew_at = now + self._lifetime_ms / 1000 * 0.6
+        return self._token
+
+
+class Peers:
+    """A service's clients to the other services, opened when first used."""
+
+    def __init__(self, settings: Settings, signer: Signer) -> None:
+        self._settings = settings
+        self._token = ServiceToken(signer, settings.service_token_ms)
+        self._clients: dict[str, ServiceClient] = {}
+
+    def client(self, service: str) -> ServiceClient:
+        """The client to `lobby`, `game`, `ai` or `wallet`."""
+        if service not in SERVICES:
+            raise ValueError(f"no service {service}")
+        if service not in self._clients:
+            address = self._settings.address(service)
+            self._clients[service] = ServiceClient(address, self._settings, self._token)
+        return self._clients[service]
+
+    async def close(self) -> None:
+        """Let every connection go."""
+        for client in self._clients.values():
+            await client.close()

@@ -1,0 +1,330 @@
+"""The one server interceptor: everything every RPC needs, in one place and in this order.
+
+Request id → drain → access row and token → rate limit → size, decoding and field checks → deadline
+→ the handler → errors to `google.rpc.Status` → one log line. Requests are decoded here and not by
+the transport, because its own errors would carry the text of exceptions to the client.
+"""
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from typing import Any, TypeAlias
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from services.kernel.errors import Kind, Refused, unavailable
+from services.runtime import call as calls
+from services.runtime import log
+from services.runtime.auth import ANYONE, Access, Caller, Role
+from services.runtime.call import Call
+from services.runtime.drain import Drain
+from services.runtime.limits import RateLimit
+from services.runtime.settings import Settings
+from services.runtime.status import Answer, fault, refusal, to_answer
+from services.runtime.tokens import Verifier
+from services.runtime.validate import check_message
+
+REQUEST_ID = "x-request-id"
+AUTHORIZATION = "authorization"
+BEARER = "Bearer "
+STREAM_RETRY_MS = 500
+"""When a client of a drained process should come back (to another replica), milliseconds."""
+_SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_NO_DEADLINE_S = 1e8
+
+Context = grpc.aio.ServicerContext[Any, Any]
+# in the stubs only, the handler has type arguments
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
+
+
+class Gate(grpc.aio.ServerInterceptor):
+    """Stands before every handler of a server. `access` maps full method names to their rows."""
+
+    def __init__(
+        self, settings: Settings, verifier: Verifier, access: Mapping[str, Access], drain: Drain
+    ) -> None:
+        self._settings = settings
+        self._verifier = verifier
+        self._access = access
+        self._drain = drain
+        callers_max = settings.rate_callers_max
+        self._callers = RateLimit(
+            "caller", settings.rate_per_second, settings.rate_burst, callers_max
+        )
+        self._peers = RateLimit(
+            "address", settings.peer_rate_per_second, settings.peer_rate_burst, callers_max
+        )
+        self._handlers: dict[str, Handler] = {}
+        self._unknown: Handler = grpc.unary_unary_rpc_method_handler(self._answer_unknown)
+        self._log = log.get()
+
+    async def intercept_service(
+        self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
+    ) -> Handler:
+        """The handler of this method behind the gate."""
+        method = handler_call_details.method
+        known = self._handlers.get(method)
+        if known is not None:
+            return known
+        handler = await continuation(handler_call_details)
+        row = self._access.get(method)
+        if handler is None or row is None:
+            return self._unknown
+        wrapped = self._handlers[method] = self._wrap(method, row, handler)
+        return wrapped
+
+    def _wrap(self, method: str, row: Access, handler: Handler) -> Handler:
+        if handler.request_streaming and handler.response_streaming:
+            return grpc.stream_stream_rpc_method_handler(
+                self._stream(method, row, handler, handler.stream_stream),
+                response_serializer=handler.response_serializer,
+            )
+        if handler.request_streaming:
+            raise ValueError(f"{method}: requests in a stream are not served")
+        if handler.response_streaming:
+            return grpc.unary_stream_rpc_method_handler(
+                self._stream(method, row, handler, handler.unary_stream),
+                response_serializer=handler.response_serializer,
+            )
+        return grpc.unary_unary_rpc_method_handler(self._unary(method, row, handler))
+
+    def _unary(self, method: str, row: Access, handler: Handler) -> Any:
+        behaviour: Any = handler.unary_unary
+        decode: Any = handler.request_deserializer
+        encode: Any = handler.response_serializer
+
+        async def serve(raw: bytes, context: Context) -> bytes:
+            call = _begin(method, context)
+            answer: Answer | None = None
+            try:
+                self._admit(call, row, context, stream=False)
+                request = self._decode(decode, raw)
+                seconds = self._seconds(context)
+                call.deadline = time.monotonic() + seconds
+                limit = asyncio.timeout(seconds)
+                try:
+                    async with limit:
+                        return bytes(encode(await behaviour(request, context)))
+                except TimeoutError:
+                    if limit.expired():
+                        raise _too_late() from None
+                    raise
+            except grpc.aio.AbortError:
+                raise
+            except asyncio.CancelledError:
+                call.cancelled = True
+                raise
+            except Exception as error:
+                answer = self._to_answer(call, error)
+                await _abort(context, answer)
+                raise
+            finally:
+                self._write_line(call, row, context, answer)
+
+        return serve
+
+    def _stream(self, method: str, row: Access, handler: Handler, behaviour: Any) -> Any:
+        decode: Any = handler.request_deserializer
+
+        async def serve(raw: Any, context: Context) -> None:
+            call = _begin(method, context)
+            answer: Answer | None = None
+            task = asyncio.current_task()
+            assert task is not None  # noqa: S101 - a coroutine runs in a task
+            try:
+                self._admit(call, row, context, stream=True)
+                if handler.request_streaming:
+                    request: Any = self._decode_each(decode, raw)
+                else:
+                    request = self._decode(decode, raw)
+                seconds = _asked_seconds(context)
+                if seconds is not None:
+                    call.deadline = time.monotonic() + seconds
+                self._drain.enter(task)
+                await _send(behaviour(request, context), context)
+            except grpc.aio.AbortError:
+                raise
+            except asyncio.CancelledError:
+                if not self._drain.closed or context.cancelled():
+                    call.cancelled = True
+                    raise
+                task.uncancel()
+                answer = self._to_answer(call, _draining())
+                await _abort(context, answer)
+                raise
+            except Exception as error:
+                answer = self._to_answer(call, error)
+                await _abort(context, answer)
+                raise
+            finally:
+                self._drain.leave(task)
+                self._write_line(call, row, context, answer)
+
+        return serve
+
+    def _admit(self, call: Call, row: Access, context: Context, *, stream: bool) -> None:
+        """Let the call in, knowing who makes it, or raise Refused."""
+        if row.limited and self._drain.refuses(stream=stream):
+            raise _draining()
+        address = _address(context)
+        call.caller = self._identify(row, context, address)
+        row.check(call.caller)
+        match call.caller.role:
+            case Role.PUBLIC if row.limited:
+                self._peers.spend(address, row.cost)
+            case Role.PLAYER | Role.OPERATOR if row.limited:
+                self._callers.spend(call.caller.key, row.cost)
+            case _:
+                pass
+
+    def _identify(self, row: Access, context: Context, address: str) -> Caller:
+        token = _token(context)
+        if token is None:
+            return ANYONE
+        try:
+            if not self._verifier.knows(token):
+                self._peers.spend(address)  # checking a signature is dear
+            return self._verifier.verify(token)
+        except Refused as refused:
+            # whoever renews a token may show the old one
+            if row.public and refused.kind is Kind.UNAUTHENTICATED:
+                return ANYONE
+            raise
+
+    def _decode(self, decode: Callable[[bytes], Message], raw: bytes) -> Message:
+        largest = self._settings.request_max_bytes
+        if len(raw) > largest:
+            raise Refused(
+                Kind.INVALID,
+                "REQUEST_TOO_LARGE",
+                f"the request is larger than {largest} bytes",
+                facts={"limit_bytes": str(largest)},
+            )
+        try:
+            request = decode(raw)
+        except (DecodeError, UnicodeDecodeError):
+            raise Refused(
+                Kind.INVALID, "MALFORMED_REQUEST", "the request is not a message of this call"
+            ) from None
+        check_message(request)
+        return request
+
+    async def _decode_each(
+        self, decode: Callable[[bytes], Message], raws: AsyncIterator[bytes]
+    ) -> AsyncIterator[Message]:
+        async for raw in raws:
+            yield self._decode(decode, raw)
+
+    def _seconds(self, context: Context) -> float:
+        asked = _asked_seconds(context)
+        if asked is None:
+            return self._settings.deadline_default_ms / 1000
+        return min(asked, self._settings.deadline_max_ms / 1000)
+
+    def _to_answer(self, call: Call, error: Exception) -> Answer:
+        answer = to_answer(error, call.request_id)
+        call.reason = answer.reason
+        if refusal(error) is None:
+            self._log.error(
+                "call_failed",
+                method=call.method,
+                request_id=call.request_id,
+                **log.failure(error),
+            )
+        return answer
+
+    async def _answer_unknown(self, _raw: bytes, context: Context) -> None:
+        call = _begin("unknown", context)
+        answer = fault(
+            grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN", "no such method", call.request_id
+        )
+        self._write_line(call, None, context, answer)
+        await _abort(context, answer)
+
+    def _write_line(
+        self, call: Call, row: Access | None, context: Context, answer: Answer | None
+    ) -> None:
+        quiet = row is not None and not row.limited
+        write = self._log.debug if quiet else self._log.info
+        write(
+            "rpc",
+            method=call.method,
+            code=answer.code.name if answer is not None else _code(call, context),
+            ms=round((time.monotonic() - call.started) * 1000, 2),
+            request_id=call.request_id,
+            reason=call.reason,
+            role=call.caller.role.value,
+            subject=call.caller.subject,
+            game=call.game,
+            version=call.version,
+        )
+
+
+async def _send(replies: Any, context: Context) -> None:
+    """Write what a handler yields; a handler may also be a coroutine that writes by itself."""
+    if not isinstance(replies, AsyncIterator):
+        await replies
+        return
+    async with aclosing(replies) as stream:  # type: ignore[type-var] # a generator has aclose
+        async for reply in stream:
+            await context.write(reply)
+
+
+def _asked_seconds(context: Context) -> float | None:
+    """How long the client will wait; None if for ever."""
+    seconds: Any = context.time_remaining()
+    return seconds if seconds is not None and seconds < _NO_DEADLINE_S else None
+
+
+def _begin(method: str, context: Context) -> Call:
+    given = _metadata(context, REQUEST_ID)
+    sane = len(given) == 1 and _SANE_ID.fullmatch(given[0]) is not None
+    call = Call(method, given[0] if sane else secrets.token_hex(8))
+    calls.begin(call)
+    return call
+
+
+def _token(context: Context) -> str | None:
+    given = _metadata(context, AUTHORIZATION)
+    if not given:
+        return None
+    if len(given) > 1 or not given[0].startswith(BEARER):
+        return ""  # verified to be invalid
+    return given[0].removeprefix(BEARER)
+
+
+def _metadata(context: Context, key: str) -> list[str]:
+    pairs: Any = context.invocation_metadata() or ()
+    return [value for name, value in pairs if name == key and isinstance(value, str)]
+
+
+def _address(context: Context) -> str:
+    """The caller's network address without its port."""
+    return context.peer().rpartition(":")[0]
+
+
+def _code(call: Call, context: Context) -> str:
+    """How a call ended that was not refused here."""
+    if call.cancelled:
+        return "CANCELLED"
+    code: Any = context.code()
+    if not code:
+        return "OK"
+    return code.name if isinstance(code, grpc.StatusCode) else str(code)
+
+
+async def _abort(context: Context, answer: Answer) -> None:
+    await context.abort(answer.code, answer.message, answer.metadata)
+
+
+def _draining() -> Refused:
+    return unavailable("DRAINING", "this process is shutting down; call again", STREAM_RETRY_MS)
+
+
+def _too_late() -> Refused:
+    return Refused(Kind.EXPIRED, "DEADLINE_EXCEEDED", "the call took too long")

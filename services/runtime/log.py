@@ -1,0 +1,116 @@
+"""Structured logs: one line an event, JSON or for eyes, on standard error.
+
+What may be logged is an allow-list of keys with plain values. Anything else is withheld, so a
+card, a seed, a token or a payload cannot get into a log by carelessness. Exceptions are logged by
+type and place; their text may hold anything and stays out.
+"""
+
+import logging
+import sys
+import traceback
+from collections.abc import MutableMapping
+from typing import Any, cast
+from uuid import UUID
+
+import orjson
+import structlog
+
+from services.runtime.settings import LogFormat
+
+WITHHELD = "<withheld>"
+TEXT_MAX = 300
+"""Longest logged string, in characters."""
+
+ALLOWED = frozenset({
+    *("event", "level", "time", "service", "logger", "error", "trace", "hint"),
+    *("method", "code", "reason", "ms", "request_id", "subject", "role", "peer", "limit"),
+    *("game", "table", "account", "version", "seat", "turn", "deal", "rules", "kind", "key"),
+    *("transfer", "reservation", "bot", "bot_level", "dispute", "attempts", "count"),
+    *("address", "port", "pid", "check", "task", "state", "signal", "path", "setting"),
+    *("database", "schema", "after_ms", "late_ms", "batch", "migration"),
+})  # fmt: skip
+"""Keys that may be logged. A new key is a decision: it must never carry a secret."""
+
+
+def configure(service: str, level: str, form: LogFormat) -> None:
+    """Set up the logs of this process; standard-library loggers of libraries go the same way."""
+    numeric = cast(int, getattr(logging, level.upper()))
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+            _name(service),
+            only_allowed,
+            _console if form is LogFormat.CONSOLE else _json,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(numeric),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    library = logging.getLogger()
+    library.handlers[:] = [_Library()]
+    library.setLevel(max(numeric, logging.WARNING))
+
+
+def get() -> Any:
+    """The process's logger: `log.get().info("game_opened", game=…)`."""
+    return structlog.get_logger()
+
+
+def failure(error: BaseException) -> dict[str, str]:
+    """Fields that say what failed and where, without the error's text."""
+    frames = traceback.extract_tb(error.__traceback__)[-6:]
+    places = (f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames)
+    fields = {"error": type(error).__qualname__, "trace": " > ".join(places)}
+    if error.__cause__ is not None:
+        fields["error"] += f" from {type(error.__cause__).__qualname__}"
+    return fields
+
+
+def only_allowed(
+    _logger: object, _method: str, line: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Keep allowed keys with plain values; withhold what anything else says."""
+    for key, value in line.items():
+        if key not in ALLOWED:
+            line[key] = WITHHELD
+        elif isinstance(value, str):
+            line[key] = value[:TEXT_MAX]
+        elif isinstance(value, UUID):
+            line[key] = str(value)
+        elif value is not None and type(value) not in (int, float, bool):
+            line[key] = WITHHELD
+    return line
+
+
+def _name(service: str) -> Any:
+    def add(
+        _logger: object, _method: str, line: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        line.setdefault("service", service)
+        return line
+
+    return add
+
+
+def _json(_logger: object, _method: str, line: MutableMapping[str, Any]) -> str:
+    return orjson.dumps(dict(line)).decode()
+
+
+def _console(_logger: object, _method: str, line: MutableMapping[str, Any]) -> str:
+    rest = dict(line)
+    start = f"{rest.pop('time')} {rest.pop('level'):7} {rest.pop('service')} {rest.pop('event')}"
+    return " ".join([start, *(f"{k}={v}" for k, v in rest.items() if v is not None)])
+
+
+class _Library(logging.Handler):
+    """Passes on what libraries log: the template of the message without what is filled in."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # without arguments the message has been put together already and may hold anything
+        hint = str(record.msg) if record.args else WITHHELD
+        fields = {"logger": record.name, "hint": hint}
+        if record.exc_info and record.exc_info[1] is not None:
+            fields |= failure(record.exc_info[1])
+        structlog.get_logger().log(record.levelno, "library", **fields)

@@ -1,0 +1,259 @@
+"""A service's process: from settings to a listening server, and down again without losing a call.
+
+A service's `main` is `run("wallet", compose)`; `compose` opens what the service needs and says what
+it serves. Tests and embedders use `running`.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import grpc
+import orjson
+from google.protobuf.descriptor import FileDescriptor
+from grpc_health.v1 import health as grpc_health
+from grpc_health.v1 import health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from pydantic import ValidationError
+
+from services.runtime import log
+from services.runtime.access import ACCESS
+from services.runtime.auth import Access
+from services.runtime.clients import Peers
+from services.runtime.drain import Drain
+from services.runtime.health import Health, Probe
+from services.runtime.interceptors import Gate
+from services.runtime.keys import read_secret
+from services.runtime.settings import EventLoop, Settings
+from services.runtime.tokens import Verifier, load_signer
+
+METADATA_MAX_BYTES = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What every service is given: settings, shutdown, its sealing key, the other services."""
+
+    name: str
+    settings: Settings
+    drain: Drain
+    seal_key: bytes
+    peers: Peers
+
+
+async def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a service serves.
+
+    `add` puts its servicers on the server; `files` are the descriptors that declare them
+    (`wallet_pb2.DESCRIPTOR`); `checks` decide its health; `tasks` run beside it for as long as it
+    serves, and when one ends or raises the process ends with an error; `close` is the last step.
+    """
+
+    add: Callable[[grpc.aio.Server], None]
+    files: tuple[FileDescriptor, ...]
+    checks: Mapping[str, Probe] = field(default_factory=dict)
+    tasks: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
+    close: Callable[[], Awaitable[None]] = _nothing
+
+
+Compose = Callable[[Process], Awaitable[Service]]
+
+
+class TaskDied(Exception):
+    """A background task of the service ended although it should run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that accepts calls at `address` (`host:port`). `died` fails when a task dies."""
+
+    address: str
+    port: int
+    drain: Drain
+    died: asyncio.Future[None]
+
+
+@asynccontextmanager
+async def running(
+    name: str, settings: Settings, compose: Compose, access: Mapping[str, Access] = ACCESS
+) -> AsyncIterator[Running]:
+    """Serve while the context is open, then drain and close.
+
+    Raises RuntimeError when the address is taken, OSError or ValueError for missing or bad keys.
+    """
+    drain = Drain()
+    keys = settings.keys()
+    verifier = Verifier(keys, settings.clock_skew_ms)
+    peers = Peers(settings, load_signer(keys, name))
+    seal_key = read_secret(keys / f"{name}.seal")
+    service = await compose(Process(name, settings, drain, seal_key, peers))
+    try:
+        names = [s.full_name for file in service.files for s in file.services_by_name.values()]
+        health = Health(names, service.checks)
+        gate = Gate(settings, verifier, access, drain)
+        server = grpc.aio.server(interceptors=[gate], options=_options(settings))
+        service.add(server)
+        health_pb2_grpc.add_HealthServicer_to_server(health, server)
+        shown = [*names, grpc_health.SERVICE_NAME, reflection.SERVICE_NAME]
+        reflection.enable_server_reflection(shown, server)
+        host, _, _ = settings.listen(name).rpartition(":")
+        port = server.add_insecure_port(settings.listen(name))
+        await health.refresh()
+        await server.start()
+        died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        tasks = [
+            asyncio.create_task(_supervise(task, run_task, drain, died), name=task)
+            for task, run_task in service.tasks.items()
+        ]
+        polling = asyncio.create_task(health.poll(settings.health_interval_ms))
+        try:
+            yield Running(f"{host}:{port}", port, drain, died)
+        finally:
+            await _drain(server, health, drain, settings)
+            await _end([*tasks, polling])
+            if not died.cancel():
+                died.exception()
+    finally:
+        await peers.close()
+        await service.close()
+
+
+async def serve(
+    name: str, settings: Settings, compose: Compose, access: Mapping[str, Access] = ACCESS
+) -> None:
+    """Serve until SIGTERM or SIGINT; a second signal ends the process at once.
+
+    Prints one JSON line with the address on standard output when ready. Raises TaskDied.
+    """
+    stop = _stop_on_signals()
+    async with running(name, settings, compose, access) as server:
+        ready = {
+            "event": "ready", "service": name, "address": server.address, "pid": os.getpid()
+        }  # fmt: skip
+        sys.stdout.write(orjson.dumps(ready).decode() + "\n")
+        sys.stdout.flush()
+        log.get().info("serving", address=server.address, pid=os.getpid())
+        asked = asyncio.create_task(stop.wait())
+        await asyncio.wait((asked, server.died), return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        failed = server.died.exception() if server.died.done() else None
+    if failed is not None:
+        raise failed
+    log.get().info("stopped")
+
+
+def run(name: str, compose: Compose, settings: Settings | None = None) -> int:
+    """The whole process of a service; returns its exit code.
+
+    0 after a signal, 1 when it failed, 2 when its settings are wrong.
+    """
+    try:
+        settings = settings or Settings()
+    except ValidationError as error:
+        sys.stderr.write("\n".join(setting_problems(error)) + "\n")
+        return 2
+    log.configure(name, settings.log_level, settings.log_format)
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory(settings.event_loop)) as runner:
+            runner.run(serve(name, settings, compose))
+    except Exception as error:  # noqa: BLE001 - the last resort of a process
+        log.get().error("failed", **log.failure(error))
+        return 1
+    return 0
+
+
+def setting_problems(error: ValidationError) -> list[str]:
+    """What is wrong with the settings, a line each, without their values."""
+    lines = []
+    for problem in error.errors(include_input=False, include_context=False, include_url=False):
+        where = "_".join(str(part) for part in problem["loc"]).upper()
+        lines.append(f"KOZYR_{where}: {problem['msg']}" if where else problem["msg"])
+    return lines
+
+
+def _options(settings: Settings) -> list[tuple[str, int]]:
+    return [
+        ("grpc.so_reuseport", 0),
+        ("grpc.keepalive_time_ms", settings.keepalive_ms),
+        ("grpc.keepalive_timeout_ms", settings.keepalive_timeout_ms),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", settings.keepalive_ms // 2),
+        ("grpc.max_connection_age_ms", settings.connection_age_max_ms),
+        ("grpc.max_connection_age_grace_ms", settings.connection_age_grace_ms),
+        ("grpc.max_receive_message_length", settings.message_max_bytes),
+        ("grpc.max_send_message_length", settings.message_max_bytes),
+        ("grpc.max_concurrent_streams", settings.streams_per_connection_max),
+        ("grpc.max_metadata_size", METADATA_MAX_BYTES),
+    ]
+
+
+async def _supervise(
+    name: str,
+    task: Callable[[], Awaitable[None]],
+    drain: Drain,
+    died: asyncio.Future[None],
+) -> None:
+    cause: Exception | None = None
+    try:
+        await task()
+    except Exception as error:  # noqa: BLE001 - told to whoever waits for the process
+        cause = error
+        log.get().error("task_died", task=name, **log.failure(error))
+    if (cause is not None or not drain.started.is_set()) and not died.done():
+        failure = TaskDied(name)
+        failure.__cause__ = cause
+        died.set_exception(failure)
+
+
+async def _drain(server: grpc.aio.Server, health: Health, drain: Drain, settings: Settings) -> None:
+    """Say NOT_SERVING, let streams end, refuse new calls, finish running ones."""
+    await health.stop()
+    drain.started.set()
+    if settings.drain_notice_ms:
+        await asyncio.sleep(settings.drain_notice_ms / 1000)
+    await drain.wait_streams(settings.drain_stream_ms)
+    drain.end_streams()
+    await server.stop(settings.drain_grace_ms / 1000)
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _stop_on_signals() -> asyncio.Event:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    both = (signal.SIGTERM, signal.SIGINT)
+
+    def asked(number: int) -> None:
+        log.get().info("stopping", signal=signal.Signals(number).name)
+        stop.set()
+        for each in both:
+            loop.remove_signal_handler(each)
+
+    for number in both:
+        loop.add_signal_handler(number, asked, number)
+    return stop
+
+
+def _loop_factory(kind: EventLoop) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if kind is EventLoop.ASYNCIO:
+        return None
+    try:
+        import uvloop
+    except ImportError:
+        if kind is EventLoop.UVLOOP:
+            raise
+        return None
+    return uvloop.new_event_loop

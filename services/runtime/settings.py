@@ -1,0 +1,235 @@
+"""Settings of a process: environment variables with the prefix `KOZYR_`, checked at start-up.
+
+Durations and sizes carry their unit in the name. Secrets are `SecretStr` or files, so that they
+never appear when settings are printed. `settings_table` writes the documentation.
+"""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+SERVICES = ("lobby", "game", "ai", "wallet")
+"""The four services, by the names used in addresses, keys and access rows."""
+
+
+class LogFormat(StrEnum):
+    """How log lines are written: one JSON object a line, or for eyes."""
+
+    JSON = "json"
+    CONSOLE = "console"
+
+
+class EventLoop(StrEnum):
+    """Which event loop runs a process; `auto` takes uvloop where it is installed."""
+
+    AUTO = "auto"
+    UVLOOP = "uvloop"
+    ASYNCIO = "asyncio"
+
+
+class Settings(BaseSettings):
+    """Everything a process can be told from outside, with its default and bounds."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="KOZYR_", frozen=True, extra="forbid", hide_input_in_errors=True
+    )
+
+    data_folder: Path = Field(
+        default=Path("data"), description="Folder of embedded databases and keys."
+    )
+    key_folder: Path | None = Field(
+        default=None,
+        description="Folder of signing, verifying and sealing keys; default `<data>/keys`.",
+    )
+    master_key: SecretStr | None = Field(
+        default=None,
+        description="Base64 of the 32-byte key that wraps the keys of games; or use the file.",
+    )
+    master_key_file: Path | None = Field(
+        default=None, description="File with the same; default `master.key` in the key folder."
+    )
+    master_key_id: str = Field(
+        default="1",
+        min_length=1,
+        max_length=32,
+        description="Name of the master key, stored beside rows.",
+    )
+
+    lobby_listen: str = Field(default="127.0.0.1:7001", description="Address lobby listens on.")
+    game_listen: str = Field(default="127.0.0.1:7002", description="Address game listens on.")
+    ai_listen: str = Field(default="127.0.0.1:7003", description="Address ai listens on.")
+    wallet_listen: str = Field(default="127.0.0.1:7004", description="Address wallet listens on.")
+    lobby_address: str | None = Field(
+        default=None, description="Where others reach lobby; a gRPC target."
+    )
+    game_address: str | None = Field(default=None, description="Where others reach game.")
+    ai_address: str | None = Field(default=None, description="Where others reach ai.")
+    wallet_address: str | None = Field(default=None, description="Where others reach wallet.")
+
+    lobby_database_url: SecretStr | None = Field(
+        default=None, description="Database of lobby; default SQLite in the data folder."
+    )
+    game_database_url: SecretStr | None = Field(default=None, description="Database of game.")
+    wallet_database_url: SecretStr | None = Field(default=None, description="Database of wallet.")
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Lines below this level are not written."
+    )
+    log_format: LogFormat = Field(default=LogFormat.JSON, description="`json` or `console`.")
+    event_loop: EventLoop = Field(
+        default=EventLoop.AUTO, description="`auto`, `uvloop` or `asyncio`."
+    )
+
+    drain_notice_ms: int = Field(
+        default=0,
+        ge=0,
+        le=60_000,
+        description="After NOT_SERVING, calls are still served for this long.",
+    )
+    drain_stream_ms: int = Field(
+        default=1_000, ge=0, le=60_000, description="Streams may end by themselves for this long."
+    )
+    drain_grace_ms: int = Field(
+        default=10_000,
+        ge=0,
+        le=600_000,
+        description="Running calls may finish for this long at shutdown.",
+    )
+    health_interval_ms: int = Field(
+        default=1_000, ge=10, le=60_000, description="Time between two rounds of health checks."
+    )
+
+    request_max_bytes: int = Field(
+        default=65_536,
+        ge=1_024,
+        le=2**20,
+        description="Largest request; larger ones are INVALID_ARGUMENT.",
+    )
+    message_max_bytes: int = Field(
+        default=4 * 2**20, ge=2**16, le=2**28, description="Largest message the transport carries."
+    )
+    deadline_default_ms: int = Field(
+        default=10_000, ge=10, le=600_000, description="Deadline of a unary call that names none."
+    )
+    deadline_max_ms: int = Field(
+        default=60_000,
+        ge=10,
+        le=600_000,
+        description="Longest a unary call may take whatever it asks.",
+    )
+    peer_timeout_ms: int = Field(
+        default=5_000,
+        ge=10,
+        le=600_000,
+        description="Deadline of a call from one service to another.",
+    )
+    rate_per_second: float = Field(
+        default=50.0, gt=0, description="Calls a second each signed-in caller may make on average."
+    )
+    rate_burst: float = Field(default=100.0, ge=1, description="Calls a caller may make at once.")
+    peer_rate_per_second: float = Field(
+        default=200.0,
+        gt=0,
+        description="The same for calls without a verified token, by network address.",
+    )
+    peer_rate_burst: float = Field(default=400.0, ge=1, description="Such calls at once.")
+    rate_callers_max: int = Field(
+        default=50_000,
+        ge=1,
+        description="Callers remembered for rates; the longest unseen are forgotten.",
+    )
+    streams_per_connection_max: int = Field(
+        default=1_000, ge=1, description="Calls and streams at once on one connection."
+    )
+
+    keepalive_ms: int = Field(
+        default=30_000,
+        ge=1_000,
+        description="A silent connection is pinged after this time, both sides.",
+    )
+    keepalive_timeout_ms: int = Field(
+        default=10_000,
+        ge=100,
+        description="A connection whose ping is unanswered this long is dead.",
+    )
+    connection_age_max_ms: int = Field(
+        default=1_800_000,
+        ge=1_000,
+        description="Connections are renewed after this time, to find new pods.",
+    )
+    connection_age_grace_ms: int = Field(
+        default=60_000,
+        ge=0,
+        description="Calls and streams may outlive their connection's age this long.",
+    )
+
+    player_token_ms: int = Field(
+        default=900_000, ge=1_000, description="Lifetime of a player's token."
+    )
+    service_token_ms: int = Field(
+        default=600_000, ge=10_000, description="Lifetime of a service's token."
+    )
+    clock_skew_ms: int = Field(
+        default=5_000,
+        ge=0,
+        le=60_000,
+        description="Clocks of two machines may differ by this much.",
+    )
+
+    welcome_chips: int = Field(
+        default=10_000, ge=0, le=10**12, description="Chips a new player is given once."
+    )
+    turn_time_default_ms: int = Field(default=30_000, ge=1, description="Turn time of a new table.")
+    turn_time_min_ms: int = Field(default=1_000, ge=1, description="Shortest turn time of a table.")
+    turn_time_max_ms: int = Field(
+        default=600_000, ge=1, description="Longest turn time of a table."
+    )
+
+    @field_validator("lobby_listen", "game_listen", "ai_listen", "wallet_listen")
+    @classmethod
+    def _host_and_port(cls, value: str) -> str:
+        host, _, port = value.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65_535:
+            raise ValueError("must be host:port")
+        return value
+
+    @model_validator(mode="after")
+    def _bounds_in_order(self) -> Self:
+        if not self.turn_time_min_ms <= self.turn_time_default_ms <= self.turn_time_max_ms:
+            raise ValueError("turn_time_min_ms <= turn_time_default_ms <= turn_time_max_ms")
+        if self.deadline_default_ms > self.deadline_max_ms:
+            raise ValueError("deadline_default_ms <= deadline_max_ms")
+        if self.request_max_bytes > self.message_max_bytes:
+            raise ValueError("request_max_bytes <= message_max_bytes")
+        return self
+
+    def keys(self) -> Path:
+        """The folder of keys."""
+        return self.key_folder or self.data_folder / "keys"
+
+    def listen(self, service: str) -> str:
+        """Where this service listens, `host:port`; port 0 takes a free one."""
+        return str(getattr(self, f"{service}_listen"))
+
+    def address(self, service: str) -> str:
+        """Where others reach this service: its own setting, or where it listens."""
+        return str(getattr(self, f"{service}_address") or self.listen(service))
+
+    def database_url(self, service: str) -> str:
+        """The service's database as a SQLAlchemy URL; holds a password, never log it."""
+        given: SecretStr | None = getattr(self, f"{service}_database_url")
+        if given is not None:
+            return given.get_secret_value()
+        return f"sqlite+aiosqlite:///{self.data_folder.absolute() / service}.db"
+
+
+def settings_table() -> str:
+    """All settings as a Markdown table: variable, default, meaning."""
+    lines = ["| Variable | Default | Meaning |", "|---|---|---|"]
+    for name, field in Settings.model_fields.items():
+        default = "–" if field.default is None else f"`{field.default}`"
+        lines.append(f"| `KOZYR_{name.upper()}` | {default} | {field.description} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,166 @@
+"""Refusals on the wire: `google.rpc.Status` with exactly one `ErrorInfo`, and back again.
+
+Server side: `to_status` turns whatever a handler raised into code, text and details; what is not a
+refusal becomes INTERNAL with a request id and nothing else. Client side: `from_rpc_error` gives the
+`Refused` a peer meant.
+"""
+
+from dataclasses import dataclass
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import DecodeError, Message
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status
+
+from engines.api import InvalidOption, RuleViolation
+from services.kernel.errors import FieldProblem, Kind, Refused, invalid, unavailable
+from services.runtime.store.api import RequestReused, StoreUnavailable
+
+DOMAIN = "kozyr"
+DETAILS_KEY = "grpc-status-details-bin"
+REQUEST_ID_FACT = "request_id"
+FACT_MAX = 200
+"""Longest fact of an answer, in characters."""
+
+CODES: dict[Kind, grpc.StatusCode] = {kind: grpc.StatusCode[kind.value] for kind in Kind}
+KINDS: dict[grpc.StatusCode, Kind] = {code: kind for kind, code in CODES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a call ends badly: status code, reason, text for people, and the details for programs."""
+
+    code: grpc.StatusCode
+    reason: str
+    message: str
+    details: bytes
+
+    @property
+    def metadata(self) -> tuple[tuple[str, bytes], ...]:
+        """Trailing metadata that carries the details."""
+        return ((DETAILS_KEY, self.details),)
+
+
+def refusal(error: Exception) -> Refused | None:
+    """The refusal an exception stands for; None if it is a fault of ours."""
+    match error:
+        case Refused():
+            return error
+        case RuleViolation():
+            return _from_rules(error)
+        case InvalidOption():
+            return invalid(f"options.{error.option}", error.problem, "INVALID_OPTION")
+        case StoreUnavailable():
+            return unavailable("STORE_UNAVAILABLE", "the database does not answer")
+        case RequestReused():
+            return invalid("request_id", "was used before for another request", "REQUEST_ID_REUSED")
+        case _:
+            return None
+
+
+def to_answer(error: Exception, request_id: str) -> Answer:
+    """The answer for anything a handler raised; never the text of an unexpected exception."""
+    refused = refusal(error)
+    if refused is None:
+        return fault(grpc.StatusCode.INTERNAL, "INTERNAL", "internal error", request_id)
+    facts = {k: v[:FACT_MAX] for k, v in refused.facts.items()} | {REQUEST_ID_FACT: request_id}
+    details: list[Message] = [ErrorInfo(reason=refused.reason, domain=DOMAIN, metadata=facts)]
+    if refused.fields:
+        violations = [
+            BadRequest.FieldViolation(field=f.field, description=f.problem) for f in refused.fields
+        ]
+        details.append(BadRequest(field_violations=violations))
+    if refused.retry_after_ms is not None:
+        retry = RetryInfo()
+        retry.retry_delay.FromMilliseconds(refused.retry_after_ms)
+        details.append(retry)
+    return _answer(CODES[refused.kind], refused.reason, refused.message, details)
+
+
+def fault(code: grpc.StatusCode, reason: str, message: str, request_id: str) -> Answer:
+    """An answer with a code that is not a refusal: INTERNAL, UNIMPLEMENTED."""
+    info = ErrorInfo(reason=reason, domain=DOMAIN, metadata={REQUEST_ID_FACT: request_id})
+    return _answer(code, reason, message, [info])
+
+
+def from_rpc_error(error: grpc.aio.AioRpcError) -> Refused:
+    """What the other side meant.
+
+    A failure that is not a refusal becomes UNAVAILABLE `PEER_FAILED` (with the code and, where
+    known, the request id as facts); a peer that cannot be reached `PEER_UNAVAILABLE`.
+    """
+    code = error.code()
+    try:
+        info, fields, retry_ms = _unpack(_details(error))
+    except DecodeError:
+        info, fields, retry_ms = None, (), None
+    kind = KINDS.get(code)
+    if kind is None:
+        facts = {**(info.metadata if info is not None else {}), "code": code.name}
+        return Refused(Kind.UNAVAILABLE, "PEER_FAILED", "the service failed", facts=facts)
+    if info is None:
+        return _without_details(code, kind, error.details() or "")
+    return Refused(
+        kind,
+        info.reason,
+        error.details() or "",
+        facts=dict(info.metadata),
+        fields=fields,
+        retry_after_ms=retry_ms,
+    )
+
+
+def _from_rules(error: RuleViolation) -> Refused:
+    facts = {k: str(v) for k, v in error.facts.items()} | {"rule": error.rule}
+    if error.reason == "MALFORMED":
+        field = str(error.facts.get("field", "move"))
+        problem = FieldProblem(field, "is not a move of this game")
+        return Refused(
+            Kind.INVALID, "MALFORMED", "not a move of this game", facts=facts, fields=(problem,)
+        )
+    return Refused(Kind.PRECONDITION, error.reason, f"the rules refuse it: {error}", facts=facts)
+
+
+def _answer(code: grpc.StatusCode, reason: str, message: str, details: list[Message]) -> Answer:
+    status = Status(code=code.value[0], message=message)
+    for detail in details:
+        packed = AnyMessage()
+        packed.Pack(detail, deterministic=True)
+        status.details.append(packed)
+    return Answer(code, reason, message, status.SerializeToString(deterministic=True))
+
+
+def _details(error: grpc.aio.AioRpcError) -> Status:
+    for key, value in error.trailing_metadata() or ():
+        if key == DETAILS_KEY and isinstance(value, bytes):
+            return Status.FromString(value)
+    return Status()
+
+
+def _unpack(status: Status) -> tuple[ErrorInfo | None, tuple[FieldProblem, ...], int | None]:
+    info: ErrorInfo | None = None
+    fields: tuple[FieldProblem, ...] = ()
+    retry_ms: int | None = None
+    for detail in status.details:
+        match detail.TypeName():
+            case "google.rpc.ErrorInfo":
+                info = ErrorInfo.FromString(detail.value)
+            case "google.rpc.BadRequest":
+                bad = BadRequest.FromString(detail.value)
+                fields = tuple(FieldProblem(v.field, v.description) for v in bad.field_violations)
+            case "google.rpc.RetryInfo":
+                retry_ms = RetryInfo.FromString(detail.value).retry_delay.ToMilliseconds()
+            case _:
+                pass
+    return info, fields, retry_ms
+
+
+def _without_details(code: grpc.StatusCode, kind: Kind, message: str) -> Refused:
+    match kind:
+        case Kind.UNAVAILABLE:
+            return unavailable("PEER_UNAVAILABLE", "the service cannot be reached")
+        case Kind.EXPIRED:
+            return Refused(kind, "DEADLINE_EXCEEDED", "no answer in time")
+        case _:
+            return Refused(kind, code.name, message)

@@ -1,0 +1,150 @@
+"""Tokens: EdDSA JWTs that say who calls.
+
+What an issuer may claim is fixed here: `players` only the role player, each service only the role
+service and its own name, `operators` only the role operator. Which key belongs to which issuer is
+what the folder of keys says, never what a token says.
+"""
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from services.kernel.errors import Kind, Refused
+from services.runtime.auth import Caller, Role
+from services.runtime.keys import OPERATORS, PLAYERS, key_id, load_private, load_public
+from services.runtime.settings import SERVICES
+
+AUDIENCE = "kozyr"
+ALGORITHM = "EdDSA"
+TOKEN_MAX = 1_024
+"""Longest token accepted, in characters."""
+SUBJECT_MAX = 64
+CACHE_MAX = 20_000
+
+MAY_CLAIM: Mapping[str, Role] = {
+    PLAYERS: Role.PLAYER,
+    OPERATORS: Role.OPERATOR,
+    **dict.fromkeys(SERVICES, Role.SERVICE),
+}
+"""The one role each issuer may claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Issues tokens as one issuer."""
+
+    issuer: str
+    key_id: str
+    key: Ed25519PrivateKey
+    now: Callable[[], float] = time.time
+
+    def issue(self, subject: str, lifetime_ms: int) -> str:
+        """A token for `subject` with the one role this issuer may claim.
+
+        A service may name itself only; raises ValueError otherwise.
+        """
+        role = MAY_CLAIM[self.issuer]
+        if not _sane_subject(subject) or (role is Role.SERVICE and subject != self.issuer):
+            raise ValueError(f"{self.issuer} may not issue a token for this subject")
+        at = int(self.now())
+        claims = {
+            "iss": self.issuer,
+            "sub": subject,
+            "aud": AUDIENCE,
+            "role": role.value,
+            "iat": at,
+            "exp": at + max(1, lifetime_ms // 1000),
+            "jti": secrets.token_hex(8),
+        }
+        return jwt.encode(claims, self.key, ALGORITHM, headers={"kid": self.key_id})
+
+
+def load_signer(folder: Path, issuer: str, now: Callable[[], float] = time.time) -> Signer:
+    """The signer of an issuer whose private key is in the folder; raises OSError or ValueError."""
+    key = load_private(folder / f"{issuer}.key")
+    return Signer(issuer, key_id(key.public_key()), key, now)
+
+
+class Verifier:
+    """Tells who a token speaks for; verified tokens are remembered, their expiry always checked."""
+
+    def __init__(
+        self, folder: Path, clock_skew_ms: int, now: Callable[[], float] = time.time
+    ) -> None:
+        self._keys = load_public(folder)
+        self._skew = clock_skew_ms / 1000
+        self._now = now
+        self._known: OrderedDict[str, Caller] = OrderedDict()
+
+    def knows(self, token: str) -> bool:
+        """Whether this very token was verified before."""
+        return token in self._known
+
+    def verify(self, token: str) -> Caller:
+        """Who holds the token.
+
+        Raises Refused UNAUTHENTICATED: TOKEN_EXPIRED, or TOKEN_INVALID for anything else.
+        """
+        caller = self._known.get(token)
+        if caller is None:
+            caller = self._read(token)
+            self._known[token] = caller
+            if len(self._known) > CACHE_MAX:
+                self._known.popitem(last=False)
+        if caller.expires_at + self._skew <= self._now():
+            self._known.pop(token, None)
+            raise Refused(Kind.UNAUTHENTICATED, "TOKEN_EXPIRED", "the token has expired")
+        return caller
+
+    def _read(self, token: str) -> Caller:
+        if len(token) > TOKEN_MAX:
+            raise _invalid()
+        try:
+            kid = jwt.get_unverified_header(token).get("kid")
+            issuer, key = self._keys[kid] if isinstance(kid, str) else ("", None)
+            if key is None:
+                raise _invalid()
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=[ALGORITHM],
+                audience=AUDIENCE,
+                issuer=issuer,
+                options={
+                    "require": ["exp", "iat", "sub", "iss", "aud"],
+                    "verify_exp": False,
+                    "verify_iat": False,
+                    "verify_nbf": False,
+                },
+            )
+        except (jwt.PyJWTError, KeyError, ValueError, TypeError, RecursionError):
+            raise _invalid() from None
+        return self._claimed(issuer, claims)
+
+    def _claimed(self, issuer: str, claims: Mapping[str, Any]) -> Caller:
+        role, subject = MAY_CLAIM[issuer], claims["sub"]
+        expires, issued = claims["exp"], claims["iat"]
+        if type(expires) is not int or type(issued) is not int or not _sane_subject(subject):
+            raise _invalid()
+        if claims.get("role") != role.value or issued > self._now() + self._skew:
+            raise _invalid()
+        if role is Role.SERVICE and subject != issuer:
+            raise _invalid()
+        return Caller(role, subject, expires)
+
+
+def _invalid() -> Refused:
+    return Refused(Kind.UNAUTHENTICATED, "TOKEN_INVALID", "the token is not valid")
+
+
+def _sane_subject(subject: object) -> bool:
+    if not isinstance(subject, str) or not 0 < len(subject) <= SUBJECT_MAX:
+        return False
+    return subject.isascii() and subject.isprintable() and " " not in subject
