@@ -2,7 +2,7 @@
 
 The folder holds `<issuer>.pub` (Ed25519, PEM) of every issuer, `<issuer>.key` (PKCS #8, PEM) of
 those this process may sign as, and secret keys of 32 bytes as base64: `<service>.seal` for page and
-resume tokens, `master.key` for stored secrets. Further public keys `<issuer>.<label>.pub` let an
+resume tokens, `master.key` for stored secrets (`master.<id>.key` of older ids). Further public keys `<issuer>.<label>.pub` let an
 issuer change keys: the new one is published everywhere before it signs.
 """
 
@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from services.runtime.settings import SERVICES, Settings
+from services.runtime.store.sealing import MasterKeys
 
 PLAYERS = "players"
 OPERATORS = "operators"
@@ -64,11 +65,19 @@ def decode_secret(text: str, where: str) -> bytes:
     return key
 
 
-def master_key(settings: Settings) -> bytes:
-    """The key that wraps the keys of games; raises OSError or ValueError without its content."""
+def master_keys(settings: Settings) -> MasterKeys:
+    """The keys that wrap the keys of games: the current one, and `master.<id>.key` of older ids.
+
+    Raises OSError or ValueError without the content of a key.
+    """
+    older = {
+        path.name.split(".")[1]: read_secret(path) for path in settings.keys().glob("master.*.key")
+    }
     if settings.master_key is not None:
-        return decode_secret(settings.master_key.get_secret_value(), "KOZYR_MASTER_KEY")
-    return read_secret(settings.master_key_file or settings.keys() / "master.key")
+        current = decode_secret(settings.master_key.get_secret_value(), "KOZYR_MASTER_KEY")
+    else:
+        current = read_secret(settings.master_key_file or settings.keys() / "master.key")
+    return MasterKeys(settings.master_key_id, older | {settings.master_key_id: current})
 
 
 def key_id(key: Ed25519PublicKey) -> str:

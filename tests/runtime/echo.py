@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 from google.rpc.error_details_pb2 import DebugInfo, RequestInfo
 
+from services.kernel.errors import Refused
 from services.runtime import call as calls
 from services.runtime.access import PLATFORM
 from services.runtime.auth import Access, allow
@@ -184,3 +186,21 @@ class Caller:
 
     async def __aexit__(self, *_: object) -> None:
         await self.client.close()
+
+
+@asynccontextmanager
+async def setup(
+    folder: Path, who: tuple[str, str] | None = None, **changes: Any
+) -> AsyncIterator[tuple[Echo, Caller, Settings]]:
+    """A running service and a caller of it, anonymous or with a token (issuer, subject)."""
+    echo, given = Echo(), settings(folder, **changes)
+    held = None if who is None else token(given, *who)
+    async with serving(echo, given) as server, Caller(server, given, held) as caller:
+        yield echo, caller, given
+
+
+async def refused(awaitable: Any) -> Refused:
+    """The refusal a call ends with."""
+    with pytest.raises(Refused) as caught:
+        await awaitable
+    return caught.value
