@@ -28,70 +28,57 @@ from engines.azi.events import (
     dealt_hands,
 )
 from engines.azi.model import Phase, Play, Player, Standing, State, Trick
+from engines.cards import Card
 
 
 def evolve(state: State, event: Event) -> State:
     """The state after one event: total, never judges."""
     match event:
         case FeePaid(seat=seat, chips=chips):
-            return _paid(state, seat, chips, weight=chips)
+            players = _paid(state, seat, chips, weight=chips)
+            return replace(state, players=players, bank=state.bank + chips)
         case BecameShort(seat=seat):
-            return _with(state, seat, short=True)
+            return replace(state, players=_players(state, seat, short=True))
         case OpenerDrawn(seat=seat):
             return replace(state, origin=seat)
         case Dealt():
             return _dealt(state, event)
         case CardDropped(seat=seat, unseen=unseen, secret=secret):
-            hand = tuple(c for c in state.players[seat].hand if c != secret.card)
-            return _with(state, seat, hand=hand, dropped=secret.card, dropped_unseen=unseen)
+            hand = _without(state, seat, secret.card)
+            players = _players(state, seat, hand=hand, dropped=secret.card, dropped_unseen=unseen)
+            return replace(state, players=players)
         case BiddingOpened(opener=opener):
             return replace(state, phase=Phase.BIDDING, cursor=opener, turn=state.turn + 1)
         case BlindLookedAt(seat=seat):
             grows = state.phase is Phase.BIDDING
-            return replace(_with(state, seat, blind=False), turn=state.turn + grows)
+            players = _players(state, seat, blind=False)
+            return replace(state, players=players, turn=state.turn + grows)
         case BidMade(seat=seat, level=level, chips=chips):
-            state = _bid(state, seat, level, chips, bids=state.players[seat].bids + 1)
-            return replace(state, high=level, high_seat=seat)
+            bids = state.players[seat].bids + 1
+            return _bid(state, seat, level, chips, {"bids": bids}, high=level, high_seat=seat)
         case Levelled(seat=seat, level=level, chips=chips):
-            return _bid(state, seat, level, chips)
+            return _bid(state, seat, level, chips, {})
         case WentAllIn(seat=seat, level=level, chips=chips):
-            return _bid(state, seat, level, chips, short=True)
+            return _bid(state, seat, level, chips, {"short": True})
         case Folded(seat=seat):
-            return _asked(_with(state, seat, standing=Standing.FOLDED), seat)
+            players = _players(state, seat, standing=Standing.FOLDED)
+            return replace(state, players=players, cursor=_after(state, seat), turn=state.turn + 1)
         case BiddingClosed(leader=leader):
             return _closed(state, leader)
         case CardPlayed(seat=seat, card=card):
-            hand = tuple(c for c in state.players[seat].hand if c != card)
-            state = _with(state, seat, hand=hand)
-            return replace(state, trick=(*state.trick, Play(seat, card)), turn=state.turn + 1)
+            players = _players(state, seat, hand=_without(state, seat, card))
+            trick = (*state.trick, Play(seat, card))
+            return replace(state, players=players, trick=trick, turn=state.turn + 1)
         case TrickTaken(seat=seat, leader=leader):
-            state = _with(state, seat, tricks=state.players[seat].tricks + 1)
+            players = _players(state, seat, tricks=state.players[seat].tricks + 1)
             done = (*state.tricks, Trick(state.trick, seat))
-            return replace(state, tricks=done, trick=(), leader=leader)
+            return replace(state, players=players, tricks=done, trick=(), leader=leader)
         case AziDeclared(price=price, asked=asked):
-            return replace(
-                state,
-                phase=Phase.BUYING_BACK,
-                azis=state.azis + 1,
-                price=price,
-                asked=asked,
-                high=0,
-                high_seat=None,
-                leader=None,
-                turn=state.turn + 1,
-            )
+            return _azi(state, price, asked)
         case BoughtBack(seat=seat, chips=chips):
-            player = state.players[seat]
-            state = _with(
-                state,
-                seat,
-                stack=player.stack - chips,
-                bought_back=player.bought_back + chips,
-                standing=Standing.LIVE,
-            )
-            return replace(_answered(state, seat), bank=state.bank + chips, turn=state.turn + 1)
+            return _bought_back(state, seat, chips)
         case Declined(seat=seat):
-            return replace(_answered(state, seat), turn=state.turn + 1)
+            return replace(state, asked=_not_asked(state, seat), turn=state.turn + 1)
         case BankPaid():
             return _bank_paid(state, event)
         case TurnExpired():
@@ -152,14 +139,26 @@ def to_act(state: State) -> tuple[int, ...]:
     return () if seat is None else (seat,)
 
 
-def _with(state: State, seat: int, **changes: Any) -> State:
+def _players(state: State, seat: int, **changes: Any) -> tuple[Player, ...]:
     player = replace(state.players[seat], **changes)
-    return replace(state, players=(*state.players[:seat], player, *state.players[seat + 1 :]))
+    return (*state.players[:seat], player, *state.players[seat + 1 :])
 
 
-def _paid(state: State, seat: int, chips: int, weight: int, **changes: Any) -> State:
+def _without(state: State, seat: int, card: Card) -> tuple[Card, ...]:
+    return tuple(c for c in state.players[seat].hand if c != card)
+
+
+def _after(state: State, seat: int) -> int:
+    return (seat + 1) % len(state.players)
+
+
+def _not_asked(state: State, seat: int) -> tuple[int, ...]:
+    return tuple(s for s in state.asked if s != seat)
+
+
+def _paid(state: State, seat: int, chips: int, weight: int, **changes: Any) -> tuple[Player, ...]:
     player = state.players[seat]
-    state = _with(
+    return _players(
         state,
         seat,
         stack=player.stack - chips,
@@ -167,16 +166,20 @@ def _paid(state: State, seat: int, chips: int, weight: int, **changes: Any) -> S
         weight=player.weight + weight,
         **changes,
     )
-    return replace(state, bank=state.bank + chips)
 
 
-def _bid(state: State, seat: int, level: int, chips: int, **changes: Any) -> State:
+def _bid(
+    state: State, seat: int, level: int, chips: int, changes: dict[str, Any], **table: Any
+) -> State:
     weight = level - state.players[seat].level
-    return _asked(_paid(state, seat, chips, weight, level=level, **changes), seat)
-
-
-def _asked(state: State, seat: int) -> State:
-    return replace(state, cursor=(seat + 1) % len(state.players), turn=state.turn + 1)
+    return replace(
+        state,
+        players=_paid(state, seat, chips, weight, level=level, **changes),
+        bank=state.bank + chips,
+        cursor=_after(state, seat),
+        turn=state.turn + 1,
+        **table,
+    )
 
 
 def _dealt(state: State, event: Dealt) -> State:
@@ -220,14 +223,46 @@ def _closed(state: State, leader: int) -> State:
     return replace(state, players=players, phase=Phase.TRICKS, leader=leader, turn=state.turn + 1)
 
 
-def _answered(state: State, seat: int) -> State:
-    return replace(state, asked=tuple(s for s in state.asked if s != seat))
+def _azi(state: State, price: int, asked: tuple[int, ...]) -> State:
+    return replace(
+        state,
+        phase=Phase.BUYING_BACK,
+        azis=state.azis + 1,
+        price=price,
+        asked=asked,
+        high=0,
+        high_seat=None,
+        leader=None,
+        turn=state.turn + 1,
+    )
+
+
+def _bought_back(state: State, seat: int, chips: int) -> State:
+    player = state.players[seat]
+    players = _players(
+        state,
+        seat,
+        stack=player.stack - chips,
+        bought_back=player.bought_back + chips,
+        standing=Standing.LIVE,
+    )
+    return replace(
+        state,
+        players=players,
+        asked=_not_asked(state, seat),
+        bank=state.bank + chips,
+        turn=state.turn + 1,
+    )
 
 
 def _left(state: State, seat: int) -> State:
     grows = state.phase is not Phase.DROPPING and to_act(state) == (seat,)
-    state = _answered(_with(state, seat, standing=Standing.LEFT), seat)
-    return replace(state, turn=state.turn + grows)
+    return replace(
+        state,
+        players=_players(state, seat, standing=Standing.LEFT),
+        asked=_not_asked(state, seat),
+        turn=state.turn + grows,
+    )
 
 
 def _bank_paid(state: State, event: BankPaid) -> State:

@@ -83,7 +83,7 @@ class View:
     chips; `bid_minimum` and `bid_maximum` bound what the viewer may bid now, both 0 when it may
     not. `buy_back_price` is asked of folded seats after an azi, 0 otherwise. `tricks` are the
     finished ones of this deal in order, the last trick last; `azis` counts the deals that ended in
-    azi. `opener_after` is the seat that won the last bank before this game, None if nobody has.
+    azi. `last_winner` is the seat that won the last bank before this game, None if nobody has.
     """
 
     seat: int | None
@@ -108,7 +108,7 @@ class View:
     leader: int | None
     trick: tuple[Play, ...]
     tricks: tuple[Trick, ...]
-    opener_after: int | None
+    last_winner: int | None
     winner: int | None
     payouts: tuple[Payout, ...]
 
@@ -188,7 +188,7 @@ def view(state: State, viewer: int | None) -> View:
         leader=state.leader,
         trick=state.trick,
         tricks=state.tricks,
-        opener_after=state.last_winner,
+        last_winner=state.last_winner,
         winner=state.winner,
         payouts=state.payouts,
     )
