@@ -54,9 +54,9 @@ from engines.cards import Card
 class SeatView:
     """A seat as everybody sees it.
 
-    `stack`, `contributed` (fees and bids of this game) and `bought_back` are chips; `level` is
-    what it has bid to in this deal, `bids_left` how often it may still set a new high. `cards`
-    counts its hand, `tricks` what it has taken in this deal.
+    `stack`, `contributed` (fees and bids of this game) and `bought_back` are chips; `weight`
+    measures a short winner's part (AZI-32). `level` is what it has bid to in this deal, `bids_left`
+    how often it may still set a new high. `cards` counts its hand, `tricks` what it has taken.
     """
 
     seat: int
@@ -65,6 +65,7 @@ class SeatView:
     level: int
     bids_left: int
     contributed: int
+    weight: int
     bought_back: int
     short: bool
     blind: bool
@@ -236,6 +237,7 @@ def _seat_view(seat: int, player: Player) -> SeatView:
         level=player.level,
         bids_left=BIDS_MAX - player.bids,
         contributed=player.contributed,
+        weight=player.weight,
         bought_back=player.bought_back,
         short=player.short,
         blind=player.blind,

@@ -22,21 +22,98 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from kozyr.cards.v1 import cards_pb2 as kozyr_dot_cards_dot_v1_dot_cards__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16kozyr/azi/v1/azi.proto\x12\x0ckozyr.azi.v1\"\t\n\x07Options\"\x06\n\x04Move\"\x06\n\x04View\"\x0b\n\tHappeningb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16kozyr/azi/v1/azi.proto\x12\x0ckozyr.azi.v1\x1a\x1akozyr/cards/v1/cards.proto\"\xf3\x01\n\x07Options\x12\x16\n\tentry_fee\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x16\n\tdeal_size\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x14\n\x07min_bet\x18\x03 \x01(\x03H\x02\x88\x01\x01\x12\x16\n\tazi_entry\x18\x04 \x01(\tH\x03\x88\x01\x01\x12\x1a\n\razi_entry_fee\x18\x05 \x01(\x08H\x04\x88\x01\x01\x12\x17\n\nblind_bets\x18\x06 \x01(\x08H\x05\x88\x01\x01\x42\x0c\n\n_entry_feeB\x0c\n\n_deal_sizeB\n\n\x08_min_betB\x0c\n\n_azi_entryB\x10\n\x0e_azi_entry_feeB\r\n\x0b_blind_bets\"\x15\n\x03\x42id\x12\x0e\n\x06\x61mount\x18\x01 \x01(\x03\"\x07\n\x05Level\"\x06\n\x04\x46old\"\x07\n\x05\x41llIn\"\x06\n\x04Look\"*\n\x04\x44rop\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"\n\n\x08\x44ropLast\"\t\n\x07\x42uyBack\"\t\n\x07\x44\x65\x63line\".\n\x08PlayCard\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"\x98\x03\n\x04Move\x12 \n\x03\x62id\x18\x01 \x01(\x0b\x32\x11.kozyr.azi.v1.BidH\x00\x12$\n\x05level\x18\x02 \x01(\x0b\x32\x13.kozyr.azi.v1.LevelH\x00\x12\"\n\x04\x66old\x18\x03 \x01(\x0b\x32\x12.kozyr.azi.v1.FoldH\x00\x12%\n\x06\x61ll_in\x18\x04 \x01(\x0b\x32\x13.kozyr.azi.v1.AllInH\x00\x12\"\n\x04look\x18\x05 \x01(\x0b\x32\x12.kozyr.azi.v1.LookH\x00\x12\"\n\x04\x64rop\x18\x06 \x01(\x0b\x32\x12.kozyr.azi.v1.DropH\x00\x12+\n\tdrop_last\x18\x07 \x01(\x0b\x32\x16.kozyr.azi.v1.DropLastH\x00\x12)\n\x08\x62uy_back\x18\x08 \x01(\x0b\x32\x15.kozyr.azi.v1.BuyBackH\x00\x12(\n\x07\x64\x65\x63line\x18\t \x01(\x0b\x32\x15.kozyr.azi.v1.DeclineH\x00\x12+\n\tplay_card\x18\n \x01(\x0b\x32\x16.kozyr.azi.v1.PlayCardH\x00\x42\x06\n\x04move\"8\n\x04Play\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\"\n\x04\x63\x61rd\x18\x02 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\":\n\x05Trick\x12!\n\x05plays\x18\x01 \x03(\x0b\x32\x12.kozyr.azi.v1.Play\x12\x0e\n\x06winner\x18\x02 \x01(\x05\"M\n\x06Payout\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05\x63hips\x18\x02 \x01(\x03\x12&\n\x04kind\x18\x03 \x01(\x0e\x32\x18.kozyr.azi.v1.PayoutKind\"\xfb\x01\n\x08SeatView\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12(\n\x08standing\x18\x02 \x01(\x0e\x32\x16.kozyr.azi.v1.Standing\x12\r\n\x05stack\x18\x03 \x01(\x03\x12\r\n\x05level\x18\x04 \x01(\x03\x12\x11\n\tbids_left\x18\x05 \x01(\x05\x12\x13\n\x0b\x63ontributed\x18\x06 \x01(\x03\x12\x0e\n\x06weight\x18\x07 \x01(\x03\x12\x13\n\x0b\x62ought_back\x18\x08 \x01(\x03\x12\r\n\x05short\x18\t \x01(\x08\x12\r\n\x05\x62lind\x18\n \x01(\x08\x12\x0f\n\x07\x64ropped\x18\x0b \x01(\x08\x12\r\n\x05\x63\x61rds\x18\x0c \x01(\x05\x12\x0e\n\x06tricks\x18\r \x01(\x05\"\xf6\x05\n\x04View\x12\x11\n\x04seat\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12&\n\x07options\x18\x02 \x01(\x0b\x32\x15.kozyr.azi.v1.Options\x12\"\n\x05phase\x18\x03 \x01(\x0e\x32\x13.kozyr.azi.v1.Phase\x12\x0c\n\x04turn\x18\x04 \x01(\x05\x12\x0c\n\x04\x64\x65\x61l\x18\x05 \x01(\x05\x12\x0c\n\x04\x61zis\x18\x06 \x01(\x05\x12\x0c\n\x04\x62\x61nk\x18\x07 \x01(\x03\x12%\n\x05seats\x18\x08 \x03(\x0b\x32\x16.kozyr.azi.v1.SeatView\x12\x0e\n\x06to_act\x18\t \x03(\x05\x12!\n\x05legal\x18\n \x03(\x0b\x32\x12.kozyr.azi.v1.Move\x12)\n\x06turned\x18\x0b \x01(\x0e\x32\x14.kozyr.cards.v1.CardH\x01\x88\x01\x01\x12\"\n\x04hand\x18\x0c \x03(\x0e\x32\x14.kozyr.cards.v1.Card\x12*\n\x07\x64ropped\x18\r \x01(\x0e\x32\x14.kozyr.cards.v1.CardH\x02\x88\x01\x01\x12\x0c\n\x04high\x18\x0e \x01(\x03\x12\x16\n\thigh_seat\x18\x0f \x01(\x05H\x03\x88\x01\x01\x12\x13\n\x0blevel_price\x18\x10 \x01(\x03\x12\x13\n\x0b\x62id_minimum\x18\x11 \x01(\x03\x12\x13\n\x0b\x62id_maximum\x18\x12 \x01(\x03\x12\x16\n\x0e\x62uy_back_price\x18\x13 \x01(\x03\x12\x13\n\x06leader\x18\x14 \x01(\x05H\x04\x88\x01\x01\x12!\n\x05trick\x18\x15 \x03(\x0b\x32\x12.kozyr.azi.v1.Play\x12#\n\x06tricks\x18\x16 \x03(\x0b\x32\x13.kozyr.azi.v1.Trick\x12\x18\n\x0blast_winner\x18\x17 \x01(\x05H\x05\x88\x01\x01\x12\x13\n\x06winner\x18\x18 \x01(\x05H\x06\x88\x01\x01\x12%\n\x07payouts\x18\x19 \x03(\x0b\x32\x14.kozyr.azi.v1.PayoutB\x07\n\x05_seatB\t\n\x07_turnedB\n\n\x08_droppedB\x0c\n\n_high_seatB\t\n\x07_leaderB\x0e\n\x0c_last_winnerB\t\n\x07_winner\"\x91\x01\n\nDealtShown\x12\x0c\n\x04\x64\x65\x61l\x18\x01 \x01(\x05\x12\r\n\x05seats\x18\x02 \x03(\x05\x12\r\n\x05\x63\x61rds\x18\x03 \x01(\x05\x12$\n\x06turned\x18\x04 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\x12\r\n\x05\x62lind\x18\x05 \x01(\x08\x12\"\n\x04hand\x18\x06 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\"b\n\x10\x43\x61rdDroppedShown\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0e\n\x06unseen\x18\x02 \x01(\x08\x12\'\n\x04\x63\x61rd\x18\x03 \x01(\x0e\x32\x14.kozyr.cards.v1.CardH\x00\x88\x01\x01\x42\x07\n\x05_card\"&\n\x07\x46\x65\x65Paid\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05\x63hips\x18\x02 \x01(\x03\"\x1b\n\x0b\x42\x65\x63\x61meShort\x12\x0c\n\x04seat\x18\x01 \x01(\x05\")\n\x0bOpenerDrawn\x12\x0c\n\x04\x64\x65\x61l\x18\x01 \x01(\x05\x12\x0c\n\x04seat\x18\x02 \x01(\x05\"\x1f\n\rBiddingOpened\x12\x0e\n\x06opener\x18\x01 \x01(\x05\"\x1d\n\rBlindLookedAt\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"5\n\x07\x42idMade\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05level\x18\x02 \x01(\x03\x12\r\n\x05\x63hips\x18\x03 \x01(\x03\"6\n\x08Levelled\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05level\x18\x02 \x01(\x03\x12\r\n\x05\x63hips\x18\x03 \x01(\x03\"7\n\tWentAllIn\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05level\x18\x02 \x01(\x03\x12\r\n\x05\x63hips\x18\x03 \x01(\x03\"\x16\n\x06\x46olded\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"\x1f\n\rBiddingClosed\x12\x0e\n\x06leader\x18\x01 \x01(\x05\">\n\nCardPlayed\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\"\n\x04\x63\x61rd\x18\x02 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"*\n\nTrickTaken\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0e\n\x06leader\x18\x02 \x01(\x05\"G\n\x0b\x41ziDeclared\x12\x0c\n\x04\x64\x65\x61l\x18\x01 \x01(\x05\x12\x0c\n\x04\x62\x61nk\x18\x02 \x01(\x03\x12\r\n\x05price\x18\x03 \x01(\x03\x12\r\n\x05\x61sked\x18\x04 \x03(\x05\")\n\nBoughtBack\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05\x63hips\x18\x02 \x01(\x03\"\x18\n\x08\x44\x65\x63lined\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"`\n\x08\x42\x61nkPaid\x12\x0e\n\x06winner\x18\x01 \x01(\x05\x12\r\n\x05short\x18\x02 \x01(\x08\x12%\n\x07payouts\x18\x03 \x03(\x0b\x32\x14.kozyr.azi.v1.Payout\x12\x0e\n\x06stacks\x18\x04 \x03(\x03\"C\n\x0bTurnExpired\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12&\n\x04move\x18\x02 \x01(\x0e\x32\x18.kozyr.azi.v1.ServerMove\"\x18\n\x08SeatLeft\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"\xec\x07\n\tHappening\x12/\n\x0b\x64\x65\x61lt_shown\x18\x01 \x01(\x0b\x32\x18.kozyr.azi.v1.DealtShownH\x00\x12<\n\x12\x63\x61rd_dropped_shown\x18\x02 \x01(\x0b\x32\x1e.kozyr.azi.v1.CardDroppedShownH\x00\x12)\n\x08\x66\x65\x65_paid\x18\x03 \x01(\x0b\x32\x15.kozyr.azi.v1.FeePaidH\x00\x12\x31\n\x0c\x62\x65\x63\x61me_short\x18\x04 \x01(\x0b\x32\x19.kozyr.azi.v1.BecameShortH\x00\x12\x31\n\x0copener_drawn\x18\x05 \x01(\x0b\x32\x19.kozyr.azi.v1.OpenerDrawnH\x00\x12\x35\n\x0e\x62idding_opened\x18\x06 \x01(\x0b\x32\x1b.kozyr.azi.v1.BiddingOpenedH\x00\x12\x36\n\x0f\x62lind_looked_at\x18\x07 \x01(\x0b\x32\x1b.kozyr.azi.v1.BlindLookedAtH\x00\x12)\n\x08\x62id_made\x18\x08 \x01(\x0b\x32\x15.kozyr.azi.v1.BidMadeH\x00\x12*\n\x08levelled\x18\t \x01(\x0b\x32\x16.kozyr.azi.v1.LevelledH\x00\x12.\n\x0bwent_all_in\x18\n \x01(\x0b\x32\x17.kozyr.azi.v1.WentAllInH\x00\x12&\n\x06\x66olded\x18\x0b \x01(\x0b\x32\x14.kozyr.azi.v1.FoldedH\x00\x12\x35\n\x0e\x62idding_closed\x18\x0c \x01(\x0b\x32\x1b.kozyr.azi.v1.BiddingClosedH\x00\x12/\n\x0b\x63\x61rd_played\x18\r \x01(\x0b\x32\x18.kozyr.azi.v1.CardPlayedH\x00\x12/\n\x0btrick_taken\x18\x0e \x01(\x0b\x32\x18.kozyr.azi.v1.TrickTakenH\x00\x12\x31\n\x0c\x61zi_declared\x18\x0f \x01(\x0b\x32\x19.kozyr.azi.v1.AziDeclaredH\x00\x12/\n\x0b\x62ought_back\x18\x10 \x01(\x0b\x32\x18.kozyr.azi.v1.BoughtBackH\x00\x12*\n\x08\x64\x65\x63lined\x18\x11 \x01(\x0b\x32\x16.kozyr.azi.v1.DeclinedH\x00\x12+\n\tbank_paid\x18\x12 \x01(\x0b\x32\x16.kozyr.azi.v1.BankPaidH\x00\x12\x31\n\x0cturn_expired\x18\x13 \x01(\x0b\x32\x19.kozyr.azi.v1.TurnExpiredH\x00\x12+\n\tseat_left\x18\x14 \x01(\x0b\x32\x16.kozyr.azi.v1.SeatLeftH\x00\x42\x0b\n\thappening*\x91\x01\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\x11\n\rPHASE_WAITING\x10\x01\x12\x12\n\x0ePHASE_DROPPING\x10\x02\x12\x11\n\rPHASE_BIDDING\x10\x03\x12\x10\n\x0cPHASE_TRICKS\x10\x04\x12\x15\n\x11PHASE_BUYING_BACK\x10\x05\x12\x0e\n\nPHASE_OVER\x10\x06*t\n\x08Standing\x12\x18\n\x14STANDING_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTANDING_ABSENT\x10\x01\x12\x11\n\rSTANDING_LIVE\x10\x02\x12\x13\n\x0fSTANDING_FOLDED\x10\x03\x12\x11\n\rSTANDING_LEFT\x10\x04*[\n\nPayoutKind\x12\x1b\n\x17PAYOUT_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12PAYOUT_KIND_WINNER\x10\x01\x12\x18\n\x14PAYOUT_KIND_RETURNED\x10\x02*\x90\x01\n\nServerMove\x12\x1b\n\x17SERVER_MOVE_UNSPECIFIED\x10\x00\x12\x19\n\x15SERVER_MOVE_DROP_LAST\x10\x01\x12\x14\n\x10SERVER_MOVE_FOLD\x10\x02\x12\x17\n\x13SERVER_MOVE_DECLINE\x10\x03\x12\x1b\n\x17SERVER_MOVE_PLAY_LOWEST\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kozyr.azi.v1.azi_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_OPTIONS']._serialized_start=40
-  _globals['_OPTIONS']._serialized_end=49
-  _globals['_MOVE']._serialized_start=51
-  _globals['_MOVE']._serialized_end=57
-  _globals['_VIEW']._serialized_start=59
-  _globals['_VIEW']._serialized_end=65
-  _globals['_HAPPENING']._serialized_start=67
-  _globals['_HAPPENING']._serialized_end=78
+  _globals['_PHASE']._serialized_start=4220
+  _globals['_PHASE']._serialized_end=4365
+  _globals['_STANDING']._serialized_start=4367
+  _globals['_STANDING']._serialized_end=4483
+  _globals['_PAYOUTKIND']._serialized_start=4485
+  _globals['_PAYOUTKIND']._serialized_end=4576
+  _globals['_SERVERMOVE']._serialized_start=4579
+  _globals['_SERVERMOVE']._serialized_end=4723
+  _globals['_OPTIONS']._serialized_start=69
+  _globals['_OPTIONS']._serialized_end=312
+  _globals['_BID']._serialized_start=314
+  _globals['_BID']._serialized_end=335
+  _globals['_LEVEL']._serialized_start=337
+  _globals['_LEVEL']._serialized_end=344
+  _globals['_FOLD']._serialized_start=346
+  _globals['_FOLD']._serialized_end=352
+  _globals['_ALLIN']._serialized_start=354
+  _globals['_ALLIN']._serialized_end=361
+  _globals['_LOOK']._serialized_start=363
+  _globals['_LOOK']._serialized_end=369
+  _globals['_DROP']._serialized_start=371
+  _globals['_DROP']._serialized_end=413
+  _globals['_DROPLAST']._serialized_start=415
+  _globals['_DROPLAST']._serialized_end=425
+  _globals['_BUYBACK']._serialized_start=427
+  _globals['_BUYBACK']._serialized_end=436
+  _globals['_DECLINE']._serialized_start=438
+  _globals['_DECLINE']._serialized_end=447
+  _globals['_PLAYCARD']._serialized_start=449
+  _globals['_PLAYCARD']._serialized_end=495
+  _globals['_MOVE']._serialized_start=498
+  _globals['_MOVE']._serialized_end=906
+  _globals['_PLAY']._serialized_start=908
+  _globals['_PLAY']._serialized_end=964
+  _globals['_TRICK']._serialized_start=966
+  _globals['_TRICK']._serialized_end=1024
+  _globals['_PAYOUT']._serialized_start=1026
+  _globals['_PAYOUT']._serialized_end=1103
+  _globals['_SEATVIEW']._serialized_start=1106
+  _globals['_SEATVIEW']._serialized_end=1357
+  _globals['_VIEW']._serialized_start=1360
+  _globals['_VIEW']._serialized_end=2118
+  _globals['_DEALTSHOWN']._serialized_start=2121
+  _globals['_DEALTSHOWN']._serialized_end=2266
+  _globals['_CARDDROPPEDSHOWN']._serialized_start=2268
+  _globals['_CARDDROPPEDSHOWN']._serialized_end=2366
+  _globals['_FEEPAID']._serialized_start=2368
+  _globals['_FEEPAID']._serialized_end=2406
+  _globals['_BECAMESHORT']._serialized_start=2408
+  _globals['_BECAMESHORT']._serialized_end=2435
+  _globals['_OPENERDRAWN']._serialized_start=2437
+  _globals['_OPENERDRAWN']._serialized_end=2478
+  _globals['_BIDDINGOPENED']._serialized_start=2480
+  _globals['_BIDDINGOPENED']._serialized_end=2511
+  _globals['_BLINDLOOKEDAT']._serialized_start=2513
+  _globals['_BLINDLOOKEDAT']._serialized_end=2542
+  _globals['_BIDMADE']._serialized_start=2544
+  _globals['_BIDMADE']._serialized_end=2597
+  _globals['_LEVELLED']._serialized_start=2599
+  _globals['_LEVELLED']._serialized_end=2653
+  _globals['_WENTALLIN']._serialized_start=2655
+  _globals['_WENTALLIN']._serialized_end=2710
+  _globals['_FOLDED']._serialized_start=2712
+  _globals['_FOLDED']._serialized_end=2734
+  _globals['_BIDDINGCLOSED']._serialized_start=2736
+  _globals['_BIDDINGCLOSED']._serialized_end=2767
+  _globals['_CARDPLAYED']._serialized_start=2769
+  _globals['_CARDPLAYED']._serialized_end=2831
+  _globals['_TRICKTAKEN']._serialized_start=2833
+  _globals['_TRICKTAKEN']._serialized_end=2875
+  _globals['_AZIDECLARED']._serialized_start=2877
+  _globals['_AZIDECLARED']._serialized_end=2948
+  _globals['_BOUGHTBACK']._serialized_start=2950
+  _globals['_BOUGHTBACK']._serialized_end=2991
+  _globals['_DECLINED']._serialized_start=2993
+  _globals['_DECLINED']._serialized_end=3017
+  _globals['_BANKPAID']._serialized_start=3019
+  _globals['_BANKPAID']._serialized_end=3115
+  _globals['_TURNEXPIRED']._serialized_start=3117
+  _globals['_TURNEXPIRED']._serialized_end=3184
+  _globals['_SEATLEFT']._serialized_start=3186
+  _globals['_SEATLEFT']._serialized_end=3210
+  _globals['_HAPPENING']._serialized_start=3213
+  _globals['_HAPPENING']._serialized_end=4217
 # @@protoc_insertion_point(module_scope)
