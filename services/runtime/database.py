@@ -146,6 +146,11 @@ def open_sqlite(url: URL, pool_size: int) -> AsyncEngine:
         if record.info["identity"] != file.identity():
             raise exc.InvalidatePoolError
 
+    @event.listens_for(engine.sync_engine, "reset")
+    def undo(connection: Any, record: Any, state: Any) -> None:
+        if connection.driver_connection.in_transaction:  # a COMMIT that failed leaves it open
+            connection.rollback()
+
     @event.listens_for(engine.sync_engine, "begin")
     def begin(connection: Any) -> None:
         reads = connection.get_execution_options().get("reads", False)
@@ -177,7 +182,6 @@ def open_postgres(url: URL, pool_size: int) -> AsyncEngine:
         max_overflow=0,
         pool_timeout=COMMAND_SECONDS,
         pool_use_lifo=True,
-        pool_reset_on_return=None,
     )
 
     @event.listens_for(engine.sync_engine, "checkout")

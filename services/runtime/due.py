@@ -1,0 +1,174 @@
+"""The worker for what is due: claims rows, has them handled, tries again what failed.
+
+Every replica runs one. A row is handled at least once; a handler makes that once in effect by
+deriving the request id of what it does from the row, and either names the row in `plan.done` of
+its append (then row and outcome go together) or just returns, and the row is dropped.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from services.kernel.envelope import Claimed
+from services.kernel.errors import Refused
+from services.runtime.store.api import Store, StoreUnavailable
+
+log = structlog.get_logger(__name__)
+
+Handler = Callable[[str, Claimed], Awaitable[None]]
+"""`handler(kind, claimed)`: returns when the work is done, raises to have it tried again later."""
+
+OTHERS_TOOK_IT_MS = 20
+"""How long to leave alone what others are claiming at this moment."""
+STALE_SECONDS = 30.0
+"""A loop that has not come round for so long counts as dead."""
+
+
+class DueWorker:
+    """Works off the due rows of one store, up to `concurrency` at a time.
+
+    A handler has four fifths of `lease_ms`. What failed comes back after `retry_ms`, doubling up
+    to `retry_max_ms`, give or take a half by `chance` (0 … 1). `idle_ms` bounds the sleep, so work
+    that another process asked for is found without being told.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        handler: Handler,
+        *,
+        name: str,
+        concurrency: int = 8,
+        lease_ms: int = 30_000,
+        idle_ms: int = 1_000,
+        retry_ms: int = 500,
+        retry_max_ms: int = 30_000,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._store = store
+        self._handler = handler
+        self._name = name
+        self._concurrency = concurrency
+        self._lease_ms = lease_ms
+        self._idle_ms = idle_ms
+        self._retry_ms = retry_ms
+        self._retry_max_ms = retry_max_ms
+        self._chance = chance
+        self._woken = asyncio.Event()
+        self._stopping = False
+        self._working: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.Task[None] | None = None
+        self._came_round = 0.0
+        self._failures = 0
+
+    def start(self) -> None:
+        """Begins to work."""
+        self._came_round = time.monotonic()
+        self._loop = asyncio.create_task(self._run(), name=f"due {self._name}")
+
+    def wake(self) -> None:
+        """Says that something may be due sooner than was known (an append was made)."""
+        self._woken.set()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the loop lives and has come round lately."""
+        alive = self._loop is not None and not self._loop.done()
+        return alive and time.monotonic() - self._came_round < STALE_SECONDS
+
+    async def stop(self, grace_s: float = 10.0) -> None:
+        """Claims no more and lets what is being handled finish, up to `grace_s` seconds.
+
+        What is cut off then comes back to another worker when its lease ends.
+        """
+        self._stopping = True
+        self._woken.set()
+        if self._loop is not None:
+            await asyncio.wait([self._loop])
+        if self._working:
+            _, late = await asyncio.wait(self._working, timeout=grace_s)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+
+    async def _run(self) -> None:
+        while not self._stopping:
+            self._came_round = time.monotonic()
+            self._woken.clear()
+            try:
+                pause_ms = await self._round()
+                self._failures = 0
+            except StoreUnavailable as error:
+                if not self._failures:
+                    log.warning("due_store_unavailable", worker=self._name, problem=str(error))
+                pause_ms = self._failed()
+            except Exception:
+                log.exception("due_loop_failed", worker=self._name)
+                pause_ms = self._failed()
+            if pause_ms and not self._stopping:
+                await self._sleep(pause_ms)
+
+    def _failed(self) -> int:
+        self._failures += 1
+        return self._backoff_ms(self._failures)
+
+    async def _sleep(self, pause_ms: int) -> None:
+        try:
+            async with asyncio.timeout(pause_ms / 1_000):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+
+    async def _round(self) -> int:
+        """Claims what is due and starts it; how long to sleep then, milliseconds."""
+        free = self._concurrency - len(self._working)
+        if free <= 0:
+            return self._idle_ms
+        next_ms = await self._store.next_due_ms()
+        if next_ms is None or next_ms > 0:
+            return self._idle_ms if next_ms is None else min(next_ms, self._idle_ms)
+        found = await self._store.claim(self._name, free, self._lease_ms)
+        if not found:
+            return OTHERS_TOOK_IT_MS
+        for claimed in found:
+            task = asyncio.create_task(self._work(claimed), name=f"due {claimed.kind}")
+            self._working.add(task)
+            task.add_done_callback(self._worked)
+        return 0 if len(self._working) < self._concurrency else self._idle_ms
+
+    def _worked(self, task: asyncio.Task[None]) -> None:
+        self._working.discard(task)
+        self._woken.set()
+
+    async def _work(self, claimed: Claimed) -> None:
+        facts = {
+            "kind": claimed.kind,
+            "stream": str(claimed.stream),
+            "version": claimed.version,
+            "attempts": claimed.attempts,
+        }
+        try:
+            async with asyncio.timeout(self._lease_ms * 0.8 / 1_000):
+                await self._handler(claimed.kind, claimed)
+            await self._store.drop(claimed)
+            return
+        except Refused as refused:
+            log.warning("due_refused", reason=refused.reason, **facts)
+        except StoreUnavailable as error:
+            log.warning("due_store_unavailable", problem=str(error), **facts)
+        except TimeoutError:
+            log.warning("due_too_slow", **facts)
+        except Exception:
+            log.exception("due_failed", **facts)
+        try:
+            await self._store.postpone(claimed, self._backoff_ms(claimed.attempts))
+        except StoreUnavailable as error:
+            log.warning("due_left_to_its_lease", problem=str(error), **facts)
+
+    def _backoff_ms(self, attempts: int) -> int:
+        longest = min(self._retry_max_ms, self._retry_ms * 2 ** min(attempts - 1, 20))
+        return max(1, int(longest * (0.5 + self._chance())))

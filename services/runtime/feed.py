@@ -1,0 +1,113 @@
+"""Waking those who watch streams: at once after an append of this process, by polling otherwise.
+
+Polling the heads of the watched streams finds what other processes appended, and whatever a lost
+wake-up would hide. A relay between processes needs only to call `published`.
+"""
+
+import asyncio
+from collections import OrderedDict
+from uuid import UUID
+
+import structlog
+
+from services.runtime.store.api import Store, StoreUnavailable
+
+log = structlog.get_logger(__name__)
+
+REMEMBERED = 10_000
+"""Of how many streams the last published version is kept, watched or not."""
+
+
+class Feed:
+    """The news of one store. Start it to poll; it wakes waiters of this process without."""
+
+    def __init__(self, store: Store, *, interval_ms: int = 500) -> None:
+        self._store = store
+        self._interval = interval_ms / 1_000
+        self._known: OrderedDict[UUID, int] = OrderedDict()
+        self._waiting: dict[UUID, set[asyncio.Future[None]]] = {}
+        self._polling: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    def published(self, stream: UUID, version: int) -> None:
+        """Says that the stream has reached this version; an older one than known is no news."""
+        if version > self._known.get(stream, 0):
+            self._known[stream] = version
+            self._known.move_to_end(stream)
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+            self._wake(stream)
+
+    async def wait(self, stream: UUID, after: int, timeout_s: float) -> int:
+        """Waits until the stream is known to have a version above `after`, and returns it.
+
+        Returns `after` when that did not happen within `timeout_s` seconds or the feed stopped.
+        """
+        waiter: asyncio.Future[None] | None = None
+        known = after
+        try:
+            async with asyncio.timeout(timeout_s):
+                while (known := self._known.get(stream, 0)) <= after and not self._stopped:
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._waiting.setdefault(stream, set()).add(waiter)
+                    await waiter
+        except TimeoutError:
+            return after
+        finally:
+            self._leave(stream, waiter)
+        return max(known, after)
+
+    @property
+    def watched(self) -> int:
+        """How many streams are being waited for."""
+        return len(self._waiting)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the polling goes on."""
+        return self._polling is not None and not self._polling.done()
+
+    def start(self) -> None:
+        """Begins to poll."""
+        self._polling = asyncio.create_task(self._poll(), name="feed")
+
+    async def stop(self) -> None:
+        """Ends the polling and sends every waiter home."""
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.wait([self._polling])
+        self._stopped = True
+        for stream in list(self._waiting):
+            self._wake(stream)
+
+    def _wake(self, stream: UUID) -> None:
+        for waiter in self._waiting.pop(stream, ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _leave(self, stream: UUID, waiter: asyncio.Future[None] | None) -> None:
+        waiters = self._waiting.get(stream)
+        if waiters is not None and waiter is not None:
+            waiters.discard(waiter)
+            if not waiters:
+                del self._waiting[stream]
+
+    async def _poll(self) -> None:
+        reachable = True
+        while True:
+            await asyncio.sleep(self._interval)
+            if not self._waiting:
+                continue
+            try:
+                found = await self._store.heads(list(self._waiting))
+            except StoreUnavailable as error:
+                if reachable:
+                    log.warning("feed_cannot_poll", problem=str(error))
+                reachable = False
+                continue
+            except Exception:
+                log.exception("feed_failed")
+                continue
+            reachable = True
+            for stream, head in found.items():
+                self.published(stream, head.version)

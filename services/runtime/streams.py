@@ -1,0 +1,284 @@
+"""The one write path: load, fold, decide, append; and the cache of folded states.
+
+`Streams` joins a store with the decider of one kind of stream. Every process may handle every
+stream; the store decides who was first, and whoever was not loads the rest and decides again.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from uuid import UUID
+from weakref import WeakValueDictionary
+
+import structlog
+
+from services.kernel.decider import Decider, fold
+from services.kernel.envelope import Append, Appended
+from services.kernel.errors import Kind, Refused, invalid, precondition, unavailable
+from services.runtime.store.api import (
+    Conflict,
+    Damaged,
+    Late,
+    RequestReused,
+    Store,
+    StoreUnavailable,
+)
+from services.runtime.store.chain import GENESIS, verify
+
+S = TypeVar("S")
+C = TypeVar("C")
+E = TypeVar("E")
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded(Generic[S]):
+    """A folded state with the version, chain hash and time of the event it ends with.
+
+    Version 0 is a stream that does not exist: the decider's initial state.
+    """
+
+    state: S
+    version: int
+    hash: bytes
+    recorded_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[S]):
+    """What a command led to: its stored events, and the state right after them."""
+
+    state: S
+    appended: Appended
+
+
+def ignore(stream: UUID, version: int) -> None:
+    """Nobody wants to know."""
+
+
+def wall_clock() -> int:
+    """This machine's clock, Unix microseconds."""
+    return time.time_ns() // 1_000
+
+
+class Streams(Generic[S, C, E]):
+    """The streams of one kind in one store, with up to `cached` folded states in memory.
+
+    `published(stream, version)` is called after every append made here. `attempts` bounds how
+    often one command is decided. `clock` (Unix microseconds) only serves the estimate of the
+    database's clock that `plan` folds with, before the true time of its events is known.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        decider: Decider[S, C, E],
+        *,
+        published: Callable[[UUID, int], None] = ignore,
+        cached: int = 1_000,
+        attempts: int = 8,
+        clock: Callable[[], int] = wall_clock,
+    ) -> None:
+        self._store = store
+        self._decider = decider
+        self._published = published
+        self._cached = cached
+        self._attempts = attempts
+        self._clock = clock
+        self._database_ahead = 0
+        self._states: OrderedDict[UUID, Loaded[S]] = OrderedDict()
+        self._turns: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
+
+    async def load(self, stream: UUID, known: int | None = None) -> Loaded[S]:
+        """The stream's state: as the database has it now, or any not older than `known`.
+
+        Raises Refused: UNAVAILABLE when the database is gone or knows less than the caller,
+        LOG_DAMAGED when the stored events are not what was stored.
+        """
+        async with refusals():
+            kept = self._states.get(stream)
+            if kept is not None and known is not None and kept.version >= known:
+                self._states.move_to_end(stream)
+                return kept
+            loaded = await self._catch_up(stream, kept)
+            if known is not None and loaded.version < known:
+                raise unavailable("STATE_BEHIND", "The database does not know that version yet.")
+            return loaded
+
+    async def transact(
+        self,
+        stream: UUID,
+        command: C,
+        *,
+        request_id: str,
+        body_hash: bytes,
+        metadata: bytes = b"",
+        deadline: Callable[[S], int | None] | None = None,
+    ) -> Outcome[S]:
+        """Carries out a command once, however often it is sent.
+
+        The same request id returns the first outcome without deciding again; a refused command
+        leaves no record. `deadline(state)` is the database time (microseconds) after which the
+        command is late. Raises what `decide` refuses, and Refused: REQUEST_ID_REUSED (other body),
+        DEADLINE_PASSED, CONTENDED (others were faster every time), UNAVAILABLE (the outcome is
+        unknown until the same request is sent again), LOG_DAMAGED.
+        """
+        async with self._turn(stream), refusals():
+            loaded = self._states.get(stream)
+            fresh = loaded is None
+            if loaded is None:
+                loaded = await self._catch_up(stream, None)
+            for _ in range(self._attempts):
+                try:
+                    append = self._decide(
+                        stream, loaded, command, request_id, body_hash, metadata, deadline
+                    )
+                except Refused:
+                    newer = loaded if fresh else await self._catch_up(stream, loaded)
+                    fresh = True
+                    if newer.version > loaded.version:
+                        loaded = newer
+                        continue
+                    earlier = await self._store.find_request(stream, request_id)
+                    if earlier is None:
+                        raise
+                    return await self._first(stream, earlier, body_hash)
+                try:
+                    appended = await self._append(append)
+                except Conflict:
+                    loaded, fresh = await self._overtaken(stream, loaded), True
+                    continue
+                if appended.repeated:
+                    return await self._first(stream, appended, body_hash)
+                return Outcome(self._appended(stream, loaded, appended), appended)
+        raise Refused(
+            Kind.CONFLICT,
+            "CONTENDED",
+            "Others changed this at the same time, again and again.",
+            retry_after_ms=100,
+        )
+
+    def _decide(
+        self,
+        stream: UUID,
+        loaded: Loaded[S],
+        command: C,
+        request_id: str,
+        body_hash: bytes,
+        metadata: bytes,
+        deadline: Callable[[S], int | None] | None,
+    ) -> Append:
+        decider = self._decider
+        new = decider.decide(loaded.state, command)
+        after = loaded.state
+        at = max(loaded.recorded_at, self._clock() + self._database_ahead)
+        for event in new:
+            after = decider.evolve(after, event, at)
+        return Append(
+            stream=stream,
+            expected=loaded.version,
+            events=tuple(decider.encode(event) for event in new),
+            request_id=request_id,
+            body_hash=body_hash,
+            metadata=metadata,
+            plan=decider.plan(loaded.state, after),
+            not_after=None if deadline is None else deadline(loaded.state),
+        )
+
+    async def _append(self, append: Append) -> Appended:
+        """Appends; where the outcome is unknown, the same append again finds it out."""
+        try:
+            return await self._store.append(append)
+        except StoreUnavailable:
+            return await self._store.append(append)
+
+    def _appended(self, stream: UUID, loaded: Loaded[S], appended: Appended) -> S:
+        """The state after an append made here: folded from what is stored, as a replay would."""
+        last = appended.events[-1]
+        self._database_ahead = last.recorded_at - self._clock()
+        state = fold(self._decider, loaded.state, appended.events)
+        self._keep(stream, Loaded(state, last.version, last.hash, last.recorded_at))
+        self._published(stream, last.version)
+        return state
+
+    async def _first(self, stream: UUID, first: Appended, body_hash: bytes) -> Outcome[S]:
+        """The outcome of an earlier request: its events and the state as it was after them."""
+        if first.events[0].body_hash != body_hash:
+            raise RequestReused
+        kept = self._states.get(stream)
+        if kept is not None and kept.version == first.version:
+            return Outcome(kept.state, first)
+        rows = await self._store.read(stream, limit=first.version)
+        return Outcome(fold(self._decider, self._decider.initial, rows), first)
+
+    async def _overtaken(self, stream: UUID, loaded: Loaded[S]) -> Loaded[S]:
+        """The state after others' appends; raises Damaged if there are none after all."""
+        newer = await self._catch_up(stream, loaded)
+        if newer.version == loaded.version:
+            self._states.pop(stream, None)
+            newer = await self._catch_up(stream, None)
+            if newer.version == loaded.version:
+                raise Damaged(stream, loaded.version, "the head is not that of the last event")
+        return newer
+
+    async def _catch_up(self, stream: UUID, loaded: Loaded[S] | None) -> Loaded[S]:
+        """The state with all that is stored by now, its chain checked on the way."""
+        known = loaded or Loaded(self._decider.initial, 0, GENESIS, 0)
+        rows = await self._store.read(stream, after=known.version)
+        if fault := verify(rows, previous=known.hash, after=known.version):
+            raise Damaged(stream, fault.version, fault.problem)
+        if rows:
+            state = fold(self._decider, known.state, rows)
+            known = Loaded(state, rows[-1].version, rows[-1].hash, rows[-1].recorded_at)
+        if known.version:
+            self._keep(stream, known)
+        return known
+
+    def _keep(self, stream: UUID, loaded: Loaded[S]) -> None:
+        kept = self._states.get(stream)
+        if kept is None or kept.version < loaded.version:
+            self._states[stream] = loaded
+        self._states.move_to_end(stream)
+        if len(self._states) > self._cached:
+            self._states.popitem(last=False)
+
+    @asynccontextmanager
+    async def _turn(self, stream: UUID) -> AsyncIterator[None]:
+        """One command of a stream at a time in this process: others would only conflict."""
+        turn = self._turns.get(stream)
+        if turn is None:
+            turn = self._turns[stream] = asyncio.Lock()
+        async with turn:
+            yield
+
+
+@asynccontextmanager
+async def refusals() -> AsyncIterator[None]:
+    """Turns what the store raises into what a caller is told."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        log.warning("store_unavailable", problem=str(error))
+        raise unavailable("STORE_UNAVAILABLE", "The database does not answer.") from error
+    except RequestReused:
+        problem = "was used before for another request"
+        raise invalid("request_id", problem, "REQUEST_ID_REUSED") from None
+    except Late:
+        raise precondition("DEADLINE_PASSED", "The time for this is over.") from None
+    except Damaged as error:
+        log.exception(
+            "log_damaged",
+            stream=str(error.stream),
+            version=error.version,
+            problem=error.problem,
+        )
+        raise precondition(
+            "LOG_DAMAGED",
+            "The stored record of this game is damaged; an operator has to look at it.",
+            version=str(error.version),
+        ) from error
