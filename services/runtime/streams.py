@@ -81,7 +81,7 @@ class Streams(Generic[S, C, E]):
         *,
         published: Callable[[UUID, int], None] = ignore,
         cached: int = 1_000,
-        attempts: int = 8,
+        attempts: int = 16,
         clock: Callable[[], int] = wall_clock,
     ) -> None:
         self._store = store
