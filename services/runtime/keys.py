@@ -2,8 +2,9 @@
 
 The folder holds `<issuer>.pub` (Ed25519, PEM) of every issuer, `<issuer>.key` (PKCS #8, PEM) of
 those this process may sign as, and secret keys of 32 bytes as base64: `<service>.seal` for page and
-resume tokens, `master.key` for stored secrets (`master.<id>.key` of older ids). Further public keys `<issuer>.<label>.pub` let an
-issuer change keys: the new one is published everywhere before it signs.
+resume tokens, `master.key` for stored secrets (`master.<id>.key` of older ids). Further public keys
+`<issuer>.<label>.pub` let an issuer change keys: the new one is published everywhere before it
+signs.
 """
 
 import base64
