@@ -15,7 +15,69 @@ PLATFORM: Mapping[str, Access] = {
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": allow("public"),
 }
 
-ACCESS: Mapping[str, Access] = {
-    **PLATFORM,
+LOBBY: Mapping[str, Access] = {
+    "/kozyr.lobby.v1.IdentityService/SignUp": allow("public", cost=20),
+    "/kozyr.lobby.v1.IdentityService/SignIn": allow("public", cost=10),
+    "/kozyr.lobby.v1.IdentityService/Refresh": allow("public", cost=2),
+    "/kozyr.lobby.v1.IdentityService/ListPlayers": allow("player", "operator", "service:game"),
+    "/kozyr.lobby.v1.LobbyService/ListVariants": allow("public"),
+    "/kozyr.lobby.v1.LobbyService/CreateTable": allow("player", cost=5),
+    "/kozyr.lobby.v1.LobbyService/ListTables": allow("player", "operator"),
+    "/kozyr.lobby.v1.LobbyService/GetTable": allow("player", "operator", "service:game"),
+    "/kozyr.lobby.v1.LobbyService/WatchTables": allow("player", "operator", cost=2),
+    "/kozyr.lobby.v1.LobbyService/TakeSeat": allow("player"),
+    "/kozyr.lobby.v1.LobbyService/LeaveSeat": allow("player"),
+    "/kozyr.lobby.v1.LobbyService/AddBot": allow("player"),
+    "/kozyr.lobby.v1.LobbyService/RemoveBot": allow("player"),
+    "/kozyr.lobby.v1.LobbyService/SetReady": allow("player"),
+    "/kozyr.lobby.v1.LobbyService/StartGame": allow("player"),
+    "/kozyr.lobby.v1.LobbyService/TopUp": allow("player"),
+    "/kozyr.lobby.v1.LobbyService/QuickPlay": allow("player", cost=5),
+    "/kozyr.lobby.v1.LobbyService/CloseTable": allow("player", "operator"),
+    "/kozyr.lobby.v1.LobbyService/ReportGame": allow("service:game"),
 }
+
+GAME: Mapping[str, Access] = {
+    "/kozyr.game.v1.GameService/CreateGame": allow("service:lobby"),
+    "/kozyr.game.v1.GameService/CancelGame": allow("service:lobby"),
+    "/kozyr.game.v1.GameService/GetGame": allow("player", "operator", "service:lobby"),
+    "/kozyr.game.v1.GameService/ListGames": allow("player", "operator"),
+    "/kozyr.game.v1.GameService/CommitSeed": allow("player"),
+    "/kozyr.game.v1.GameService/RevealSeed": allow("player"),
+    "/kozyr.game.v1.GameService/SubmitMove": allow("player"),
+    "/kozyr.game.v1.GameService/LeaveGame": allow("player"),
+    "/kozyr.game.v1.GameService/WatchGame": allow("player", "operator", cost=2),
+    "/kozyr.game.v1.AuditService/ReadLog": allow("operator"),
+    "/kozyr.game.v1.AuditService/ReplayGame": allow("operator"),
+    "/kozyr.game.v1.AuditService/VerifyGame": allow("operator"),
+    "/kozyr.game.v1.AuditService/ExportGame": allow("player", "operator", cost=5),
+    "/kozyr.game.v1.AuditService/OpenDispute": allow("player", cost=5),
+    "/kozyr.game.v1.AuditService/ListDisputes": allow("player", "operator"),
+    "/kozyr.game.v1.AuditService/ResolveDispute": allow("operator"),
+}
+
+AI: Mapping[str, Access] = {
+    "/kozyr.ai.v1.AiService/ChooseMove": allow("player", "service:game", cost=5, items=4_096),
+    "/kozyr.ai.v1.AiService/ListBots": allow("player", "operator", "service:lobby", "service:game"),
+}
+
+WALLET: Mapping[str, Access] = {
+    "/kozyr.wallet.v1.WalletService/OpenAccount": allow("service:lobby"),
+    "/kozyr.wallet.v1.WalletService/GetAccount": allow(
+        "player", "operator", "service:lobby", "service:game"
+    ),
+    "/kozyr.wallet.v1.WalletService/ListTransfers": allow("player", "operator"),
+    "/kozyr.wallet.v1.WalletService/Reserve": allow("service:lobby"),
+    "/kozyr.wallet.v1.WalletService/Pin": allow("service:game"),
+    "/kozyr.wallet.v1.WalletService/Settle": allow("service:game"),
+    "/kozyr.wallet.v1.WalletService/Void": allow("service:lobby", "service:game"),
+    "/kozyr.wallet.v1.WalletService/Grant": allow("operator", "service:lobby"),
+    "/kozyr.wallet.v1.WalletService/WatchAccount": allow("player", "operator", cost=2),
+    "/kozyr.wallet.v1.WalletService/TrialBalance": allow("operator"),
+    "/kozyr.wallet.v1.WalletService/ListReservations": allow(
+        "operator", "service:lobby", "service:game"
+    ),
+}
+
+ACCESS: Mapping[str, Access] = {**PLATFORM, **LOBBY, **GAME, **AI, **WALLET}
 """Full method name (`/package.Service/Method`) → who may call it."""

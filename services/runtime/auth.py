@@ -41,13 +41,15 @@ class Access:
     """A row of the access table: who may call an RPC.
 
     `cost` is what a call takes from its caller's rate limit; dear calls (signing up) cost more.
-    `limited` is false for what must always be answered.
+    `limited` is false for what must always be answered. `items` bounds the repeated fields of a
+    request; services may send larger ones.
     """
 
     roles: frozenset[Role]
     services: frozenset[str]
     cost: float = 1.0
     limited: bool = True
+    items: int = 256
 
     @property
     def public(self) -> bool:
@@ -65,7 +67,7 @@ class Access:
         raise denied("ROLE_NOT_ALLOWED", f"not a call for {caller.role.value}s")
 
 
-def allow(*who: str, cost: float = 1.0, limited: bool = True) -> Access:
+def allow(*who: str, cost: float = 1.0, limited: bool = True, items: int = 256) -> Access:
     """A row: any of `public`, `player`, `operator`, `service:<name>`.
 
     >>> allow("player", "service:game").services
@@ -75,4 +77,4 @@ def allow(*who: str, cost: float = 1.0, limited: bool = True) -> Access:
     if Role.SERVICE in roles or not who:
         raise ValueError("say who: public, player, operator or service:<name>")
     services = frozenset(w.removeprefix("service:") for w in who if w.startswith("service:"))
-    return Access(roles, services, cost, limited)
+    return Access(roles, services, cost, limited, items)

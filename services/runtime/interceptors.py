@@ -33,6 +33,8 @@ AUTHORIZATION = "authorization"
 BEARER = "Bearer "
 STREAM_RETRY_MS = 500
 """When a client of a drained process should come back (to another replica), milliseconds."""
+SERVICE_ITEMS_MAX = 20_000
+"""Most items of a repeated field that a service of ours may send."""
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _NO_DEADLINE_S = 1e8
 
@@ -103,7 +105,7 @@ class Gate(grpc.aio.ServerInterceptor):
             answer: Answer | None = None
             try:
                 self._admit(call, row, context, stream=False)
-                request = self._decode(decode, raw)
+                request = self._decode(call, row, decode, raw)
                 seconds = self._seconds(context)
                 call.deadline = time.monotonic() + seconds
                 limit = asyncio.timeout(seconds)
@@ -139,9 +141,9 @@ class Gate(grpc.aio.ServerInterceptor):
             try:
                 self._admit(call, row, context, stream=True)
                 if handler.request_streaming:
-                    request: Any = self._decode_each(decode, raw)
+                    request: Any = self._decode_each(call, row, decode, raw)
                 else:
-                    request = self._decode(decode, raw)
+                    request = self._decode(call, row, decode, raw)
                 seconds = _asked_seconds(context)
                 if seconds is not None:
                     call.deadline = time.monotonic() + seconds
@@ -196,8 +198,12 @@ class Gate(grpc.aio.ServerInterceptor):
                 return ANYONE
             raise
 
-    def _decode(self, decode: Callable[[bytes], Message], raw: bytes) -> Message:
-        largest = self._settings.request_max_bytes
+    def _decode(
+        self, call: Call, row: Access, decode: Callable[[bytes], Message], raw: bytes
+    ) -> Message:
+        trusted = call.caller.role is Role.SERVICE
+        settings = self._settings
+        largest = settings.message_max_bytes if trusted else settings.request_max_bytes
         if len(raw) > largest:
             raise Refused(
                 Kind.INVALID,
@@ -211,14 +217,18 @@ class Gate(grpc.aio.ServerInterceptor):
             raise Refused(
                 Kind.INVALID, "MALFORMED_REQUEST", "the request is not a message of this call"
             ) from None
-        check_message(request)
+        check_message(request, SERVICE_ITEMS_MAX if trusted else row.items)
         return request
 
     async def _decode_each(
-        self, decode: Callable[[bytes], Message], raws: AsyncIterator[bytes]
+        self,
+        call: Call,
+        row: Access,
+        decode: Callable[[bytes], Message],
+        raws: AsyncIterator[bytes],
     ) -> AsyncIterator[Message]:
         async for raw in raws:
-            yield self._decode(decode, raw)
+            yield self._decode(call, row, decode, raw)
 
     def _seconds(self, context: Context) -> float:
         asked = _asked_seconds(context)

@@ -21,29 +21,33 @@ TEXT_MAX = 1_024
 BYTES_MAX = 4_096
 """Longest bytes field of any request."""
 ITEMS_MAX = 256
-"""Most items of any repeated field."""
+"""Most items of a repeated field, where an access row does not say otherwise."""
 PAGE_SIZE_DEFAULT = 50
 PAGE_SIZE_MAX = 200
 
-Check = Callable[[Any, str], None]
+Check = Callable[[Any, str, int], None]
 Plan = tuple[tuple[str, bool, bool, Check], ...]
 
 
-def check_message(message: Message, path: str = "") -> None:
+def check_message(message: Message, items_max: int = ITEMS_MAX) -> None:
     """Check every field of a request; raises Refused INVALID_ARGUMENT naming the first at fault."""
+    _check_fields(message, "", items_max)
+    if "request_id" in message.DESCRIPTOR.fields_by_name:
+        request_id("request_id", getattr(message, "request_id"))  # noqa: B009 - any message
+
+
+def _check_fields(message: Message, path: str, items_max: int) -> None:
     for name, repeated, has_presence, check in _plan(message.DESCRIPTOR):
         if has_presence and not message.HasField(name):
             continue
         value = getattr(message, name)
         if not repeated:
-            check(value, path + name)
+            check(value, path + name, items_max)
             continue
-        if len(value) > ITEMS_MAX:
-            raise invalid(path + name, f"at most {ITEMS_MAX} items")
+        if len(value) > items_max:
+            raise invalid(path + name, f"at most {items_max} items")
         for index, item in enumerate(value):
-            check(item, f"{path}{name}[{index}]")
-    if not path and "request_id" in message.DESCRIPTOR.fields_by_name:
-        request_id("request_id", getattr(message, "request_id"))  # noqa: B009 - any message
+            check(item, f"{path}{name}[{index}]", items_max)
 
 
 def request_id(field: str, value: str) -> str:
@@ -142,21 +146,21 @@ def _check(field: Any) -> Check | None:
             return _octets
         case FieldDescriptor.TYPE_ENUM:
             numbers = frozenset(field.enum_type.values_by_number)
-            return lambda value, path: _known(value, path, numbers)
+            return lambda value, path, _: _known(value, path, numbers)
         case FieldDescriptor.TYPE_MESSAGE:
             return _entries if field.message_type.GetOptions().map_entry else _nested
         case _:
             return None
 
 
-def _text(value: str, path: str) -> None:
+def _text(value: str, path: str, _items_max: int = 0) -> None:
     if len(value) > TEXT_MAX:
         raise invalid(path, f"at most {TEXT_MAX} characters")
     if not value.isprintable():
         raise invalid(path, "no control characters")
 
 
-def _octets(value: bytes, path: str) -> None:
+def _octets(value: bytes, path: str, _items_max: int = 0) -> None:
     if len(value) > BYTES_MAX:
         raise invalid(path, f"at most {BYTES_MAX} bytes")
 
@@ -166,10 +170,10 @@ def _known(value: int, path: str, numbers: frozenset[int]) -> None:
         raise invalid(path, "is not a known value")
 
 
-def _nested(value: Message, path: str) -> None:
-    check_message(value, f"{path}.")
+def _nested(value: Message, path: str, items_max: int) -> None:
+    _check_fields(value, f"{path}.", items_max)
 
 
-def _entries(key: object, path: str) -> None:
+def _entries(key: object, path: str, _items_max: int) -> None:
     if isinstance(key, str):
         _text(key, path)

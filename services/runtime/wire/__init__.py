@@ -1,0 +1,1 @@
+"""From the engines' dataclasses to messages and back."""

@@ -1,0 +1,79 @@
+"""The access table: every RPC there is has its row, and a row says what it says."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+from google.protobuf.descriptor import FileDescriptor
+
+from services.kernel.errors import Kind, Refused
+from services.runtime.access import ACCESS, PLATFORM
+from services.runtime.auth import ANYONE, Caller, Role, allow
+from services.runtime.settings import SERVICES
+
+GENERATED = Path(__file__).parents[2] / "proto" / "gen"
+MODULES = sorted(GENERATED.glob("kozyr/**/*_pb2.py"))
+
+
+def methods(file: FileDescriptor) -> set[str]:
+    """Full names of the RPCs a file declares."""
+    return {
+        f"/{service.full_name}/{method.name}"
+        for service in file.services_by_name.values()
+        for method in service.methods
+    }
+
+
+def declared() -> set[str]:
+    """Full names of all RPCs of the wire contract."""
+    found: set[str] = set()
+    for path in MODULES:
+        name = ".".join(path.relative_to(GENERATED).with_suffix("").parts)
+        found |= methods(importlib.import_module(name).DESCRIPTOR)
+    return found
+
+
+def test_every_rpc_has_a_row_and_every_row_an_rpc() -> None:
+    """Neither an RPC nobody decided about nor a row that decides about nothing."""
+    assert declared() == ACCESS.keys() - PLATFORM.keys()
+
+
+def test_rows_name_services_that_exist() -> None:
+    """A row for a service that is misspelt would lock it out."""
+    assert {name for row in ACCESS.values() for name in row.services} <= set(SERVICES)
+
+
+def test_only_the_doors_are_public() -> None:
+    """What needs no token is a short list, written here once more on purpose."""
+    public = {name.rpartition("/")[2] for name, row in ACCESS.items() if row.public}
+    doors = {"SignUp", "SignIn", "Refresh", "ListVariants"}
+    assert public == doors | {"Check", "Watch", "ServerReflectionInfo"}
+
+
+def test_players_move_no_chips() -> None:
+    """No call that changes the ledger is open to players."""
+    changing = ("OpenAccount", "Reserve", "Pin", "Settle", "Void", "Grant")
+    for name in changing:
+        assert Role.PLAYER not in ACCESS[f"/kozyr.wallet.v1.WalletService/{name}"].roles
+
+
+@pytest.mark.parametrize(
+    ("caller", "kind"),
+    [
+        (ANYONE, Kind.UNAUTHENTICATED),
+        (Caller(Role.SERVICE, "ai", 0), Kind.DENIED),
+        (Caller(Role.OPERATOR, "game", 0), Kind.DENIED),
+    ],
+)
+def test_whoever_is_not_in_the_row_is_refused(caller: Caller, kind: Kind) -> None:
+    """An operator who is called like a service is no service."""
+    with pytest.raises(Refused) as caught:
+        allow("player", "service:game").check(caller)
+    assert caught.value.kind is kind
+
+
+def test_a_row_must_name_its_services() -> None:
+    """`service` alone would mean any, which no row may."""
+    for who in ((), ("service",), ("nobody",)):
+        with pytest.raises(ValueError, match=r"."):
+            allow(*who)
