@@ -262,7 +262,7 @@ def _laid_off(state: State, seat: int, cards: tuple[Card, ...], name: str) -> La
     target = _table_meld(state, name)
     if target is None:
         raise RuleViolation("TARGET_REQUIRED", "RAMI-12")
-    if kind_of((*target.cards, *cards)) is not target.kind:
+    if kind_of((*target.cards, *cards)) is None:
         raise RuleViolation("INVALID_MELD", "RAMI-12")
     return LaidOff(seat, name, tuple(sorted(cards)))
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import reduce
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -79,14 +78,20 @@ def test_the_deal_goes_round_in_the_append_that_ends_a_round() -> None:
 
 
 def test_the_next_round_begins_afresh() -> None:
-    """RAMI-25, RAMI-32: no meld, draw or count of the old round is left; totals and turn go on."""
-    state = at("8H", "KH 7D", melds={"m1": ["2C", "3C", "4C"]}, stock=["9C"], drawn="stock")
-    events = rami.decide(state, Act(0, rami.Discard(parse("8H"))), CHANCE)
-    assert [type(e) for e in events] == [rami.Discarded, rami.RoundScored, rami.Dealt]
-    fresh = reduce(rami.evolve, events, state)
-    assert (fresh.melds, fresh.drawn, fresh.drawn_card, fresh.idle) == ((), None, None, 0)
-    assert (fresh.scores, fresh.dealer, fresh.actor) == ((17, 0), 1, 0)
-    assert fresh.turn > state.turn
+    """RAMI-22, RAMI-25, RAMI-32: no meld, draw, known card or count of the old round is left."""
+    melds = {"m1": ["2C", "3C", "4C"]}
+    state = at("5C 8H", "KH 7D", melds=melds, discard=["9C"], options={"ace_high": True})
+    state = replace(state, idle=7, known=((), cards("KH")))
+    state = after(state, Act(0, rami.DrawDiscard()), Act(0, rami.LayOff(cards("5C"), "m1")))
+    state = after(state, Act(0, rami.Discard(parse("8H"))), Act(1, rami.DrawDiscard()))
+    assert (state.idle, state.known) == (8, (cards("9C"), cards("KH 8H")))
+    state = after(state, Act(1, rami.Discard(parse("7D"))), Act(0, rami.DrawDiscard()))
+    state = after(
+        replace(state, hands=(cards("9C"), state.hands[1])), Act(0, rami.Discard(parse("9C")))
+    )
+    assert (state.round, state.melds, state.known, state.idle) == (2, (), ((), ()), 0)
+    assert (state.drawn, state.drawn_card) == (None, None)
+    assert (state.scores, state.dealer, state.actor) == ((18, 0), 1, 0)
 
 
 def test_the_first_player_may_take_the_upcard() -> None:

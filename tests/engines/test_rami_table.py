@@ -113,6 +113,9 @@ def test_a_taken_card_is_known_until_it_leaves_the_hand() -> None:
     state = after(state, Act(1, rami.DrawStock()), Act(1, rami.Discard(parse("8C"))))
     state = after(state, Act(0, rami.DrawStock()), Act(0, rami.Discard(parse("4H"))))
     assert rami.view(state, 1).known == ()
+    state = at("8H 9H 2C", "KD", discard=["TH"])
+    state = after(state, Act(0, rami.DrawDiscard()), Act(0, rami.Meld(cards("8H 9H TH"))))
+    assert rami.view(state, 1).known == ()
 
 
 def test_a_deal_shows_each_viewer_his_own_hand() -> None:
