@@ -169,9 +169,11 @@ def _comparable(game: str, key: str, value: Any) -> str:
 
 
 def _comparable_moves(game: str, moves: Any) -> Any:
+    """The moves in any order, each with its cards in any order."""
     if not isinstance(moves, list):
         return moves
-    return _sorted([m for m in moves if not (game == "azi" and str(m).startswith("bid"))])
+    told = [m for m in moves if not (game == "azi" and str(m).startswith("bid"))]
+    return _sorted([" ".join(sorted(str(m).split())) for m in told])
 
 
 def _sorted(value: Any) -> Any:
