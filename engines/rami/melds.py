@@ -86,9 +86,11 @@ def _runs(ordered: Sequence[Card]) -> list[tuple[Card, ...]]:
 
 
 def _groups(ordered: Sequence[Card]) -> list[tuple[Card, ...]]:
+    by_rank: dict[int, list[Card]] = {}
+    for c in ordered:
+        by_rank.setdefault(rank(c), []).append(c)
     groups: list[tuple[Card, ...]] = []
-    for r in range(len(RANKS)):
-        same = [c for c in ordered if rank(c) == r]
+    for same in by_rank.values():
         for size in range(MELD_MIN, len(same) + 1):
             groups.extend(combinations(same, size))
     return groups

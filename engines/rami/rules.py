@@ -204,15 +204,17 @@ def _check_cards(state: State, move: Move) -> None:
         case DrawStock() | DrawDiscard():
             return
         case Discard(card):
-            cards: tuple[Card, ...] = (card,)
-        case Meld() | LayOff():
-            cards = move.cards
+            cards, rule = (card,), "RAMI-16"
+        case Meld(cards):
+            rule = "RAMI-11"
+        case LayOff(cards):
+            rule = "RAMI-12"
         case _:
             assert_never(move)
     if len(set(cards)) != len(cards):
         raise RuleViolation("DUPLICATE_CARD", "RAMI-15")
     if not set(cards) <= set(state.hands[state.actor]):
-        raise RuleViolation("CARD_NOT_IN_HAND", "RAMI-12")
+        raise RuleViolation("CARD_NOT_IN_HAND", rule)
     if isinstance(move, LayOff) and move.meld and _table_meld(state, move.meld) is None:
         raise RuleViolation("UNKNOWN_MELD", "RAMI-12")
 
