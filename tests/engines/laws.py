@@ -360,7 +360,7 @@ def the_turn_number_grows_with_each_decision(laws: Laws[S, M, E], rng: Random) -
 
 
 def late_moves_are_the_servers(laws: Laws[S, M, E], rng: Random) -> None:
-    """A timeout has its own first event, then the events that the move itself would have had."""
+    """A timeout has its own first event, then begins with the events of the move itself."""
     for step in walk(laws, rng):
         state = step.after
         for seat in laws.game.to_act(state):
@@ -369,7 +369,9 @@ def late_moves_are_the_servers(laws: Laws[S, M, E], rng: Random) -> None:
             assert type(late[0]).__name__ == "TurnExpired", f"{late} in {state}"
             move = laws.game.timeout_move(state, seat)
             if not laws.server_only(state, move):
-                assert late[1:] == _outcome(laws, state, Act(seat, move), step.chance), state
+                own = _outcome(laws, state, Act(seat, move), step.chance)
+                assert not isinstance(own, RuleViolation), f"{move}: {own} in {state}"
+                assert late[1 : 1 + len(own)] == own, f"{late} for {move} in {state}"
 
 
 def views_say_whose_turn_it_is(laws: Laws[S, M, E], rng: Random) -> None:
