@@ -161,8 +161,9 @@ def _comparable(game: str, key: str, value: Any) -> str:
             value = [_sorted(hand) for hand in value]
         case "melds" if isinstance(value, Mapping):
             value = {name: _sorted(cards) for name, cards in value.items()}
-        case "payouts" if isinstance(value, Mapping):
-            value = {seat: chips for seat, chips in value.items() if chips != 0}
+        case "contributions" | "payouts" if isinstance(value, list | Mapping):
+            by_seat = value if isinstance(value, Mapping) else dict(enumerate(value))
+            value = {str(seat): chips for seat, chips in by_seat.items() if chips != 0}
         case "legal" if isinstance(value, Mapping):
             value = {seat: _comparable_moves(game, moves) for seat, moves in value.items()}
     return json.dumps(value, sort_keys=True)
