@@ -1,0 +1,233 @@
+"""The books: accounts, reservations and games as values, and double entry over them.
+
+`post` is the one place where chips move. Chips are whole numbers within int64, times are Unix
+microseconds of the database's clock.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from uuid import UUID
+
+from services.kernel.errors import Refused, not_found, precondition
+
+ISSUER = UUID(int=1)
+"""The one account that issues chips: what all others hold, it is below zero by."""
+CHIPS_MAX = 2**63 - 1
+
+
+class AccountKind(IntEnum):
+    """What an account is for; stored by number."""
+
+    ISSUER = 1
+    PLAYER = 2
+    BOT = 3
+    ESCROW = 4
+
+
+class TransferKind(IntEnum):
+    """Why a transfer was made; stored by number."""
+
+    WELCOME = 1
+    GRANT = 2
+    RESERVE = 3
+    SETTLE = 4
+    VOID = 5
+
+
+class ReservationState(IntEnum):
+    """What became of a reservation; stored by number."""
+
+    PENDING = 1
+    PINNED = 2
+    POSTED = 3
+    VOIDED = 4
+
+
+class GameState(IntEnum):
+    """What the wallet knows of a game; stored by number. The last two are final."""
+
+    OPEN = 1
+    PINNED = 2
+    SETTLED = 3
+    VOIDED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account. `version` grows by one with each posting."""
+
+    id: UUID
+    kind: AccountKind
+    balance: int = 0
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Chips held for a seat of a game; `number` counts the game's reservations from 1.
+
+    `paid_in` and `paid_out` are what the seat gave to and got from banks, known once it is posted.
+    `reason` says why it was voided.
+    """
+
+    id: UUID
+    game: UUID
+    number: int
+    account: UUID
+    chips: int
+    expires_at: int
+    state: ReservationState = ReservationState.PENDING
+    paid_in: int = 0
+    paid_out: int = 0
+    reason: str | None = None
+
+    @property
+    def final(self) -> int:
+        """The chips that a posted reservation gave back."""
+        return self.chips - self.paid_in + self.paid_out
+
+    @property
+    def is_held(self) -> bool:
+        """Whether its chips are in the game's escrow."""
+        return self.state in (ReservationState.PENDING, ReservationState.PINNED)
+
+
+@dataclass(frozen=True, slots=True)
+class Game:
+    """A game as the wallet knows it. A voided one takes no reservation any more.
+
+    `transfer` and `head` (the game log's chain hash) are set by its settlement, `reason` by a void.
+    """
+
+    id: UUID
+    state: GameState = GameState.OPEN
+    transfer: UUID | None = None
+    head: bytes | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """Chips that come to an account (positive) or leave it (negative)."""
+
+    account: UUID
+    chips: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Chips that move at once between two or more accounts; its legs sum to zero."""
+
+    id: UUID
+    kind: TransferKind
+    legs: tuple[Leg, ...]
+    game: UUID | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """A leg as it stands in the books: the account's version after it, balance before and after."""
+
+    transfer: UUID
+    account: UUID
+    version: int
+    chips: int
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What a command needs to know.
+
+    `accounts` are those of its accounts that exist; `reservations` are the game's in the order of
+    their making, and the one that a Reserve names, should it belong to another game.
+    """
+
+    now: int
+    accounts: Mapping[UUID, Account]
+    game: Game | None = None
+    reservations: tuple[Reservation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a command does: accounts to open, a transfer, the game and reservations as they become.
+
+    Empty when everything is already as the command asks.
+    """
+
+    opened: tuple[Account, ...] = ()
+    transfer: Transfer | None = None
+    game: Game | None = None
+    reservations: tuple[Reservation, ...] = ()
+
+
+def post(
+    accounts: Mapping[UUID, Account], transfers: Sequence[Transfer]
+) -> tuple[tuple[Posting, ...], dict[UUID, Account]]:
+    """The postings of transfers in their order, and the touched accounts after them.
+
+    Raises Refused UNBALANCED, ACCOUNT_NOT_FOUND, INSUFFICIENT_CHIPS, CHIPS_OVERFLOW.
+    """
+    postings: list[Posting] = []
+    touched: dict[UUID, Account] = {}
+    for transfer in transfers:
+        _check_legs(transfer.legs)
+        for leg in sorted(transfer.legs, key=lambda leg: leg.account):
+            before = touched.get(leg.account) or accounts.get(leg.account)
+            if before is None:
+                raise unknown_account(leg.account)
+            after = _moved(before, leg.chips)
+            touched[leg.account] = after
+            postings.append(
+                Posting(
+                    transfer.id,
+                    leg.account,
+                    after.version,
+                    leg.chips,
+                    before.balance,
+                    after.balance,
+                )
+            )
+    return tuple(postings), touched
+
+
+def evolve(books: Books, change: Change) -> Books:
+    """The books after a change."""
+    accounts = {**books.accounts, **{a.id: a for a in change.opened}}
+    if change.transfer is not None:
+        accounts |= post(accounts, (change.transfer,))[1]
+    changed = {r.id: r for r in change.reservations}
+    kept = tuple(changed.pop(r.id, r) for r in books.reservations)
+    return Books(books.now, accounts, change.game or books.game, (*kept, *changed.values()))
+
+
+def _check_legs(legs: Sequence[Leg]) -> None:
+    if len(legs) < 2 or len({leg.account for leg in legs}) < len(legs):
+        raise precondition("UNBALANCED", "a transfer has two or more legs of different accounts")
+    if sum(leg.chips for leg in legs) or not all(leg.chips for leg in legs):
+        raise precondition("UNBALANCED", "the legs of a transfer sum to zero, and none is zero")
+
+
+def _moved(account: Account, chips: int) -> Account:
+    balance = account.balance + chips
+    if balance < 0 and account.kind is not AccountKind.ISSUER:
+        raise precondition(
+            "INSUFFICIENT_CHIPS",
+            f"the account has {account.balance} chips",
+            account_id=str(account.id),
+            balance=str(account.balance),
+        )
+    if not -CHIPS_MAX <= balance <= CHIPS_MAX:
+        raise precondition("CHIPS_OVERFLOW", "no account can hold so many chips")
+    return replace(account, balance=balance, version=account.version + 1)
+
+
+def unknown_account(account: UUID) -> Refused:
+    """The refusal for an account that is not there, or is nobody's."""
+    refused = not_found("ACCOUNT_NOT_FOUND", "there is no player's or bot's account with this id")
+    refused.facts["account_id"] = str(account)
+    return refused
