@@ -84,7 +84,7 @@ class Reservation:
 
     @property
     def final(self) -> int:
-        """The chips that a posted reservation gave back."""
+        """What the seat ends the game with."""
         return self.chips - self.paid_in + self.paid_out
 
     @property

@@ -4,12 +4,13 @@ Rows are locked in one order: the game, then accounts by id. What a command was 
 with it, so that the same request again, at any replica and at any time, gets the same octets.
 """
 
+import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -44,6 +45,8 @@ from services.wallet.domain import (
 from services.wallet.tables import ACCOUNTS, GAMES, POSTINGS, REQUESTS, RESERVATIONS, TRANSFERS
 from services.wallet.wake import Wake
 
+T = TypeVar("T")
+
 ATTEMPTS = 10
 """How often a command is tried when others make the same rows at the same time."""
 SELF = "service:wallet"
@@ -69,8 +72,8 @@ class Requested:
     request_id: str | None = None
 
 
-Respond = Callable[[Books], bytes]
-"""Makes the octets of a response from the books after a command."""
+Respond = Callable[[AsyncConnection, Books], Awaitable[bytes]]
+"""Makes the octets of a response from the books after a command, within its transaction."""
 
 
 def body_hash(method: str, body: bytes) -> bytes:
@@ -84,13 +87,34 @@ class Ledger:
     def __init__(self, engine: AsyncEngine, wake: Wake) -> None:
         self.engine = engine
         self._wake = wake
+        self._under_way: set[asyncio.Task[Any]] = set()
 
     async def execute(self, command: Command, request: Request, respond: Respond) -> bytes:
         """Carry a command out and give the response's octets, or those of the first time.
 
-        Raises Refused (of the command; `REQUEST_ID_REUSED`) and StoreUnavailable. A refused command
-        leaves nothing behind.
+        Raises Refused (of the command; `REQUEST_ID_REUSED`) and StoreUnavailable: then the outcome
+        is unknown, and the same request again tells it. A refused command leaves nothing behind.
+        Goes on to its end should the caller be cancelled.
         """
+        return await self._finish(self._execute(command, request, respond))
+
+    async def close(self) -> None:
+        """Finish the commands under way; the engine is the caller's to close."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+    async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.ensure_future(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever was cancelled will not ask for it
+
+    async def _execute(self, command: Command, request: Request, respond: Respond) -> bytes:
         try:
             return await self._until_done(command, request, respond)
         except Refused as refused:
@@ -114,12 +138,12 @@ class Ledger:
         async with read(self.engine) as connection:
             games = (await connection.execute(late)).scalars().all()
         for game in games:
-            await self._attempt(Expire(game), None, lambda _: b"")
+            await self.expire_game(game)
         return len(games)
 
     async def expire_game(self, game: UUID) -> None:
         """Give back what has expired of one game."""
-        await self._attempt(Expire(game), None, lambda _: b"")
+        await self._finish(self._attempt(Expire(game), None, _nothing))
 
     async def _until_done(self, command: Command, request: Request, respond: Respond) -> bytes:
         for _ in range(ATTEMPTS):
@@ -148,7 +172,7 @@ class Ledger:
             after = evolve(books, change)
             asked = request if late is None else None
             await _apply(connection, books, change, asked)
-            response = respond(after) if late is None else None
+            response = await respond(connection, after) if late is None else None
             if asked is not None and response is not None:
                 await _store_answer(connection, asked, response, books.now)
         self._wake.changed(a for a in after.accounts if after.accounts[a] != books.accounts.get(a))
@@ -209,6 +233,10 @@ async def commit(
     )
 
 
+async def _nothing(connection: AsyncConnection, after: Books) -> bytes:
+    return b""
+
+
 def new_transfer_id() -> UUID:
     """A new id; it orders nothing, so the process's own clock will do."""
     return uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES))
@@ -242,7 +270,9 @@ async def _load(connection: AsyncConnection, command: Command) -> tuple[Books, U
 async def load_game(connection: AsyncConnection, game: UUID, *, lock: bool = False) -> Game | None:
     """What is known of a game."""
     query = sa.select(GAMES).where(GAMES.c.id == game)
-    row = (await connection.execute(query.with_for_update() if lock else query)).one_or_none()
+    row = (
+        await connection.execute(query.with_for_update(key_share=True) if lock else query)
+    ).one_or_none()
     if row is None:
         return None
     return Game(row.id, GameState(row.state), row.transfer_id, row.head, row.reason)
@@ -267,7 +297,7 @@ async def load_accounts(
     if not wanted:
         return {}
     query = sa.select(ACCOUNTS).where(ACCOUNTS.c.id.in_(wanted)).order_by(ACCOUNTS.c.id)
-    rows = await connection.execute(query.with_for_update() if lock else query)
+    rows = await connection.execute(query.with_for_update(key_share=True) if lock else query)
     return {row.id: account_of(row) for row in rows}
 
 
@@ -370,7 +400,9 @@ async def _write_reservations(connection: AsyncConnection, books: Books, change:
         update = (
             sa.update(RESERVATIONS)
             .where(RESERVATIONS.c.id == sa.bindparam("key"))
-            .values({n: sa.bindparam(f"to_{n}") for n in ("state", "paid_in", "paid_out", "reason")})
+            .values(
+                {n: sa.bindparam(f"to_{n}") for n in ("state", "paid_in", "paid_out", "reason")}
+            )
         )
         values = [
             {

@@ -77,3 +77,6 @@ REQUESTS = sa.Table(
     sa.Column("recorded_at", sa.BigInteger, nullable=False),
 )
 """What was answered to each caller's request, as it was sent."""
+
+PULSE = sa.Table("pulse", METADATA, sa.Column("at", sa.BigInteger, nullable=False))
+"""A row that health checks write, to see that the database takes writes."""

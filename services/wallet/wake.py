@@ -1,4 +1,4 @@
-"""Waking watchers of accounts that changed in this process; other processes' are found by polling."""
+"""Waking watchers of accounts that changed in this process; polling finds what others changed."""
 
 import asyncio
 from collections.abc import Iterable, Iterator

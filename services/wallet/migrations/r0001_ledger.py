@@ -194,6 +194,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("subject", "request_id", name="requests_pkey"),
         sa.CheckConstraint("length(body_hash) = 32", name="requests_body_hash"),
     )
+    op.create_table("pulse", sa.Column("at", sa.BigInteger, nullable=False))
     run = op.get_bind().exec_driver_sql
     for statement in sqlite_guards() if dialect == "sqlite" else postgres_guards():
         run(statement)

@@ -227,6 +227,9 @@ class Reservation(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     PAID_OUT_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    BANK_IN_FIELD_NUMBER: _builtins.int
+    BANK_OUT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     reservation_id: _builtins.str
     """Its id, chosen by the lobby."""
     account_id: _builtins.str
@@ -238,7 +241,13 @@ class Reservation(_message.Message):
     state: Global___ReservationState.ValueType
     """What became of it."""
     paid_out: _builtins.int
-    """Chips paid back at the game's end."""
+    """Chips paid back at the game's end: chips - bank_in + bank_out."""
+    bank_in: _builtins.int
+    """Chips the seat put into banks, once posted."""
+    bank_out: _builtins.int
+    """Chips banks paid to the seat, once posted."""
+    reason: _builtins.str
+    """Why it was voided, EXPIRED when it went back by itself."""
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """When it goes back by itself while pending."""
@@ -253,10 +262,13 @@ class Reservation(_message.Message):
         state: Global___ReservationState.ValueType = ...,
         paid_out: _builtins.int = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
+        bank_in: _builtins.int = ...,
+        bank_out: _builtins.int = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_id", b"account_id", "chips", b"chips", "expire_time", b"expire_time", "game_id", b"game_id", "paid_out", b"paid_out", "reservation_id", b"reservation_id", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_id", b"account_id", "bank_in", b"bank_in", "bank_out", b"bank_out", "chips", b"chips", "expire_time", b"expire_time", "game_id", b"game_id", "paid_out", b"paid_out", "reason", b"reason", "reservation_id", b"reservation_id", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -447,7 +459,7 @@ class ReserveRequest(_message.Message):
     chips: _builtins.int
     """How many, at least 1."""
     ttl_ms: _builtins.int
-    """How long it is held without being pinned, in milliseconds."""
+    """How long it is held without being pinned, in milliseconds, 100 to 3,600,000."""
     def __init__(
         self,
         *,
@@ -505,7 +517,7 @@ class PinRequest(_message.Message):
     """The game."""
     @_builtins.property
     def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReservationClaim]:
-        """All of the game's reservations."""
+        """All of the game's reservations, at least one."""
 
     def __init__(
         self,
@@ -659,7 +671,7 @@ Global___SettleResponse: _TypeAlias = SettleResponse  # noqa: Y015
 
 @_typing.final
 class VoidRequest(_message.Message):
-    """Which game's chips go back."""
+    """Which game's chips go back. The game takes no reservation any more, even if it never had one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -695,7 +707,7 @@ class VoidResponse(_message.Message):
 
     VOIDED_FIELD_NUMBER: _builtins.int
     voided: _builtins.int
-    """How many reservations were voided by this game's end or before."""
+    """How many of the game's reservations are voided, by this call or before."""
     def __init__(
         self,
         *,

@@ -1,0 +1,167 @@
+"""The wallet's RPCs: what was asked becomes a command, what came of it an answer."""
+
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from kozyr.wallet.v1 import wallet_pb2 as pb
+from kozyr.wallet.v1.wallet_pb2_grpc import WalletServiceServicer
+from services.runtime import validate
+from services.runtime.call import caller, note
+from services.runtime.seal import open_page, seal_page
+from services.wallet import requests, views
+from services.wallet.books import Books, ReservationState
+from services.wallet.domain import Command, game_of
+from services.wallet.ledger import Ledger, Request, Respond, body_hash
+from services.wallet.statements import (
+    Holding,
+    read_game,
+    read_holding,
+    read_reserved,
+    read_statement,
+    read_trial,
+)
+from services.wallet.watch import Watch
+
+R = TypeVar("R", bound=Message)
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class WalletServicer(WalletServiceServicer):
+    """`WalletService` on a ledger. `welcome` chips go to each new player."""
+
+    def __init__(self, ledger: Ledger, watch: Watch, welcome: int, seal_key: bytes) -> None:
+        self._ledger = ledger
+        self._watch = watch
+        self._welcome = welcome
+        self._seal_key = seal_key
+
+    async def OpenAccount(
+        self, request: pb.OpenAccountRequest, context: Context
+    ) -> pb.OpenAccountResponse:
+        """Open an account; one of the same kind that is open stays as it is."""
+        command = requests.read_open(request, self._welcome)
+
+        async def respond(connection: AsyncConnection, after: Books) -> bytes:
+            account = after.accounts[command.account]
+            holding = Holding(account, await read_reserved(connection, account.id))
+            shown = pb.OpenAccountResponse(account=views.show_account(holding))
+            return shown.SerializeToString()
+
+        return await self._execute(request, command, respond, pb.OpenAccountResponse)
+
+    async def GetAccount(
+        self, request: pb.GetAccountRequest, context: Context
+    ) -> pb.GetAccountResponse:
+        """The account as it is, after its expired reservations went back."""
+        account = requests.whose(request.account_id, caller())
+        holding = await read_holding(self._ledger.engine, account)
+        if holding.has_expired:
+            await self._ledger.expire(account)
+            holding = await read_holding(self._ledger.engine, account)
+        return pb.GetAccountResponse(account=views.show_account(holding))
+
+    async def ListTransfers(
+        self, request: pb.ListTransfersRequest, context: Context
+    ) -> pb.ListTransfersResponse:
+        """A page of the statement."""
+        account = requests.whose(request.account_id, caller())
+        game = validate.optional_uuid("game_id", request.game_id)
+        size = validate.page_size(request.page_size)
+        bound = (str(account), request.game_id)
+        opened = open_page(self._seal_key, "transfers", bound, request.page_token)
+        below = next((at for at in opened if isinstance(at, int)), None)
+        lines = await read_statement(self._ledger.engine, account, game, below, size + 1)
+        page = pb.ListTransfersResponse(lines=[views.show_line(line) for line in lines[:size]])
+        if len(lines) > size:
+            last = (lines[size - 1].version,)
+            page.next_page_token = seal_page(self._seal_key, "transfers", bound, last)
+        return page
+
+    async def Reserve(self, request: pb.ReserveRequest, context: Context) -> pb.ReserveResponse:
+        """Hold chips for a game."""
+        command = requests.read_reserve(request)
+
+        async def respond(_: AsyncConnection, after: Books) -> bytes:
+            made = next(r for r in after.reservations if r.id == command.id)
+            shown = pb.ReserveResponse(reservation=views.show_reservation(made))
+            return shown.SerializeToString()
+
+        return await self._execute(request, command, respond, pb.ReserveResponse)
+
+    async def Pin(self, request: pb.PinRequest, context: Context) -> pb.PinResponse:
+        """Bind a game's reservations to it."""
+
+        async def respond(_: AsyncConnection, after: Books) -> bytes:
+            return pb.PinResponse().SerializeToString()
+
+        return await self._execute(request, requests.read_pin(request), respond, pb.PinResponse)
+
+    async def Settle(self, request: pb.SettleRequest, context: Context) -> pb.SettleResponse:
+        """Pay a finished game out."""
+
+        async def respond(_: AsyncConnection, after: Books) -> bytes:
+            transfer = "" if after.game is None else str(after.game.transfer)
+            return pb.SettleResponse(transfer_id=transfer).SerializeToString()
+
+        command = requests.read_settle(request)
+        return await self._execute(request, command, respond, pb.SettleResponse)
+
+    async def Void(self, request: pb.VoidRequest, context: Context) -> pb.VoidResponse:
+        """Give a game's chips back and refuse it from now on."""
+
+        async def respond(_: AsyncConnection, after: Books) -> bytes:
+            voided = sum(r.state is ReservationState.VOIDED for r in after.reservations)
+            return pb.VoidResponse(voided=voided).SerializeToString()
+
+        command = requests.read_void(request, caller())
+        return await self._execute(request, command, respond, pb.VoidResponse)
+
+    async def Grant(self, request: pb.GrantRequest, context: Context) -> pb.GrantResponse:
+        """Give chips from the house."""
+        command = requests.read_grant(request, caller())
+
+        async def respond(connection: AsyncConnection, after: Books) -> bytes:
+            account = after.accounts[command.account]
+            holding = Holding(account, await read_reserved(connection, account.id))
+            shown = pb.GrantResponse(account=views.show_account(holding))
+            return shown.SerializeToString()
+
+        return await self._execute(request, command, respond, pb.GrantResponse)
+
+    async def WatchAccount(
+        self, request: pb.WatchAccountRequest, context: Context
+    ) -> AsyncIterator[pb.WatchAccountResponse]:
+        """The account now, after each change, and every so often."""
+        account = requests.whose(request.account_id, caller())
+        async for holding in self._watch.follow(account):
+            yield pb.WatchAccountResponse(account=views.show_account(holding))
+
+    async def TrialBalance(
+        self, request: pb.TrialBalanceRequest, context: Context
+    ) -> pb.TrialBalanceResponse:
+        """All balances against all postings."""
+        return views.show_trial(await read_trial(self._ledger.engine))
+
+    async def ListReservations(
+        self, request: pb.ListReservationsRequest, context: Context
+    ) -> pb.ListReservationsResponse:
+        """A game's reservations, after those that have expired went back."""
+        game = validate.uuid("game_id", request.game_id)
+        await self._ledger.expire_game(game)
+        return views.show_reservations(*await read_game(self._ledger.engine, game))
+
+    async def _execute(
+        self, request: Any, command: Command, respond: Respond, response: type[R]
+    ) -> R:
+        """Carry out what a caller's request asks, once."""
+        note(game=game_of(command))
+        body = request.SerializeToString(deterministic=True)
+        digest = body_hash(request.DESCRIPTOR.full_name, body)
+        asked = Request(caller().key, request.request_id, digest)
+        answer = response()
+        answer.ParseFromString(await self._ledger.execute(command, asked, respond))
+        return answer
