@@ -4,6 +4,7 @@ import re
 from uuid import UUID
 
 from kozyr.wallet.v1 import wallet_pb2 as pb
+
 from services.kernel.errors import denied, invalid
 from services.runtime import validate
 from services.runtime.auth import Caller, Role

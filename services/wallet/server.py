@@ -6,14 +6,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from sqlalchemy.ext.asyncio import AsyncEngine
-
 from kozyr.wallet.v1 import wallet_pb2
 from kozyr.wallet.v1.wallet_pb2_grpc import add_WalletServiceServicer_to_server
+from sqlalchemy.ext.asyncio import AsyncEngine
+
 from services.runtime import log
 from services.runtime.database import SQLITE, close_engine, open_engine
-from services.runtime.health import Check
-from services.runtime.keys import ensure_keys
+from services.runtime.health import Probe
 from services.runtime.migrate import migrate_engine
 from services.runtime.server import Process, Service, run
 from services.runtime.settings import Settings
@@ -62,7 +61,7 @@ async def compose(process: Process) -> Service:
     )
 
 
-def checks(engine: AsyncEngine) -> Mapping[str, Check]:
+def checks(engine: AsyncEngine) -> Mapping[str, Probe]:
     """What must hold for the wallet to be healthy."""
     summed_at = float("-inf")
 

@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import Message
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from kozyr.wallet.v1 import wallet_pb2 as pb
 from kozyr.wallet.v1.wallet_pb2_grpc import WalletServiceServicer
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from services.runtime import validate
 from services.runtime.call import caller, note
 from services.runtime.seal import open_page, seal_page

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from google.protobuf.timestamp_pb2 import Timestamp
-
 from kozyr.wallet.v1 import wallet_pb2 as pb
+
 from services.wallet.books import AccountKind, Game, Reservation, ReservationState, TransferKind
 from services.wallet.statements import Holding, StatementLine, Trial
 

@@ -57,9 +57,7 @@ class Watch:
         """Until the account changed here, the process drains, or it is time to look again."""
         waits = [asyncio.ensure_future(e.wait()) for e in (changed, self._drain.started)]
         try:
-            await asyncio.wait(
-                waits, timeout=self._poll_s, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait(waits, timeout=self._poll_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
