@@ -124,6 +124,7 @@ def open_sqlite(url: URL, pool_size: int) -> AsyncEngine:
             SQLITE, database=f"file:{quote(str(path))}", query={"mode": "rw", "uri": "true"}
         ),
         connect_args={"isolation_level": None, "timeout": BUSY_SECONDS},
+        hide_parameters=True,
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=BUSY_SECONDS,
@@ -178,6 +179,7 @@ def open_postgres(url: URL, pool_size: int) -> AsyncEngine:
                 "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
             },
         },
+        hide_parameters=True,
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=COMMAND_SECONDS,

@@ -1,7 +1,7 @@
 """A migrated store on each of the two engines, with a clock the test turns."""
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from services.runtime.migrate import migrate_engine
 from services.runtime.store import migrations
 from services.runtime.store.sealing import MasterKeys
 from services.runtime.store.sql import SqlStore
+from tests import postgres
 
 KEYS = MasterKeys("first", {"first": bytes(range(32))})
 
@@ -37,12 +38,27 @@ def clock() -> Clock:
     return Clock()
 
 
+@pytest.fixture(scope="session")
+def emptied_postgres() -> Iterator[str]:
+    """One database for all tests that may not see each other's tables but do not meet."""
+    url = postgres.create_database()
+    yield url
+    postgres.drop_database(url)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of an empty database on each engine in turn."""
     if request.param == "sqlite":
         return f"sqlite+aiosqlite:///{tmp_path}/store/kozyr.db"
-    url: str = request.getfixturevalue("postgres_url")
+    url: str = request.getfixturevalue("emptied_postgres")
+    plain = url.replace("+asyncpg", "")
+    postgres.execute(
+        plain,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+    postgres.execute(plain, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return url
 
 

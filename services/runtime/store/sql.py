@@ -209,7 +209,7 @@ class SqlStore:
         query = EVENTS.where(events.c.stream == stream, events.c.version > after)
         async with read(self._engine) as connection:
             found = await connection.execute(query.order_by(events.c.version).limit(limit))
-            return await self._opened(connection, stream, found.all())
+            return await self._opened(connection, stream, after + 1, found.all())
 
     async def find_request(self, stream: UUID, request_id: str) -> Appended | None:
         """The outcome of an earlier append with this request id."""
@@ -238,18 +238,20 @@ class SqlStore:
         if following is not None:
             query = query.where(events.c.version < following)
         found = await connection.execute(query.order_by(events.c.version))
-        rows = await self._opened(connection, stream, found.all())
+        rows = await self._opened(connection, stream, first, found.all())
         return Appended(tuple(rows), repeated=True)
 
     async def _opened(
-        self, connection: AsyncConnection, stream: UUID, found: Sequence[Row[Any]]
+        self, connection: AsyncConnection, stream: UUID, first: int, found: Sequence[Row[Any]]
     ) -> list[Recorded]:
         if self._keys is None or not any(row.sealed is not None for row in found):
             key = None
         else:
             key = await self._keys.find(connection, stream)
         rows = []
-        for row in found:
+        for version, row in enumerate(found, start=first):
+            if row.version != version:
+                raise Damaged(stream, version, "the event is missing")
             salt = secret = None
             if self._keys is not None and (row.secret_digest is None) != (row.sealed is None):
                 raise Damaged(stream, row.version, "the event and its secret do not match")
