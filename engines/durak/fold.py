@@ -1,0 +1,156 @@
+"""What each event changes."""
+
+from dataclasses import replace
+from typing import TypeVar, assert_never
+
+from engines.cards import Card
+from engines.durak.bout import ranks_on_table
+from engines.durak.deal import dealt_hands, dealt_talon
+from engines.durak.model import (
+    HAND_SIZE,
+    Attacked,
+    Beaten,
+    BoutClosed,
+    CardsDrawn,
+    DealNull,
+    Dealt,
+    DurakNamed,
+    Event,
+    Outcome,
+    Pair,
+    Passed,
+    Phase,
+    SeatLeft,
+    SeatOut,
+    State,
+    Taken,
+    TurnExpired,
+)
+
+T = TypeVar("T")
+
+
+def evolve(state: State, event: Event) -> State:
+    """The state after one event; judges nothing."""
+    match event:
+        case Dealt():
+            return _after_deal(state, event)
+        case Attacked(seat, card):
+            pairs = (*state.table, Pair(seat, card, None))
+            phase = Phase.TAKING if state.phase is Phase.TAKING else Phase.DEFENDING
+            return replace(_played(state, seat, card), table=pairs, phase=phase, passed=())
+        case Beaten(seat, card, attack):
+            pairs = (*state.table[:-1], Pair(state.table[-1].seat, attack, card))
+            return replace(_played(state, seat, card), table=pairs, phase=Phase.ATTACKING)
+        case Taken():
+            return replace(state, turn=state.turn + 1, phase=Phase.TAKING)
+        case Passed(seat, automatic):
+            passed = (*state.passed, seat)
+            lacking = _lacking_table(state, seat) if automatic else state.lacking
+            return replace(state, turn=state.turn + 1, passed=passed, lacking=lacking)
+        case BoutClosed():
+            return _after_bout(state, event)
+        case CardsDrawn():
+            return _after_draw(state, event)
+        case SeatOut(seat):
+            return replace(state, out=(*state.out, seat))
+        case DurakNamed(durak):
+            return replace(state, turn=state.turn + 1, phase=Phase.OVER, durak=durak)
+        case DealNull():
+            return replace(state, turn=state.turn + 1, phase=Phase.OVER, null=True)
+        case TurnExpired():
+            return state
+        case SeatLeft(seat):
+            return replace(state, left=(*state.left, seat))
+        case _:
+            assert_never(event)
+
+
+def _after_deal(state: State, event: Dealt) -> State:
+    hands = dealt_hands(event.secret.deck, event.seats)
+    told = {event.shown, event.lowest}
+    return replace(
+        state,
+        turn=state.turn + 1,
+        phase=Phase.ATTACKING,
+        hands=hands,
+        talon=dealt_talon(event.secret.deck, event.seats),
+        trump=event.trump,
+        shown=event.shown,
+        attacker=event.starter,
+        defender=(event.starter + 1) % event.seats,
+        limit=HAND_SIZE,
+        bout=1,
+        known=tuple(tuple(c for c in hand if c in told) for hand in hands),
+    )
+
+
+def _after_bout(state: State, event: BoutClosed) -> State:
+    laid = tuple(c for p in state.table for c in (p.attack, p.beaten_by) if c is not None)
+    hands, known, discarded = state.hands, state.known, state.discarded
+    if event.outcome is Outcome.TAKEN and state.defender is not None:
+        hands = _put(hands, state.defender, laid)
+        known = _put(known, state.defender, laid)
+    else:
+        discarded = (*discarded, *laid)
+    return replace(
+        state,
+        turn=state.turn + 1,
+        phase=Phase.ATTACKING,
+        hands=hands,
+        known=known,
+        discarded=discarded,
+        table=(),
+        attacker=event.attacker,
+        defender=event.defender,
+        limit=event.limit,
+        bout=event.bout + 1,
+        passed=(),
+        emptied=(),
+    )
+
+
+def _after_draw(state: State, event: CardsDrawn) -> State:
+    drawn, talon = state.talon[: event.count], state.talon[event.count :]
+    told = () if event.shown is None else (event.shown,)
+    lacking = state.lacking
+    if event.count > len(told):
+        lacking = _set(lacking, event.seat, ())
+    return replace(
+        state,
+        hands=_put(state.hands, event.seat, drawn),
+        talon=talon,
+        known=_put(state.known, event.seat, told),
+        lacking=lacking,
+    )
+
+
+def _played(state: State, seat: int, card: Card) -> State:
+    """The card has left the hand for the table."""
+    hand = tuple(c for c in state.hands[seat] if c != card)
+    told = tuple(c for c in state.known[seat] if c != card)
+    return replace(
+        state,
+        turn=state.turn + 1,
+        hands=_set(state.hands, seat, hand),
+        known=_set(state.known, seat, told),
+        emptied=state.emptied if hand else (*state.emptied, seat),
+    )
+
+
+def _lacking_table(state: State, seat: int) -> tuple[tuple[int, ...], ...]:
+    """An automatic pass tells that none of the seat's cards has a rank of the table (DURAK-26)."""
+    ranks = ranks_on_table(state).union(state.lacking[seat])
+    return _set(state.lacking, seat, tuple(sorted(ranks)))
+
+
+def _put(
+    by_seat: tuple[tuple[Card, ...], ...], seat: int, cards: tuple[Card, ...]
+) -> tuple[tuple[Card, ...], ...]:
+    return _set(by_seat, seat, (*by_seat[seat], *cards))
+
+
+def _set(
+    by_seat: tuple[tuple[T, ...], ...], seat: int, item: tuple[T, ...]
+) -> tuple[tuple[T, ...], ...]:
+    return (*by_seat[:seat], item, *by_seat[seat + 1 :])
