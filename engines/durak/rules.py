@@ -35,7 +35,7 @@ SEATS = range(2, 7)
 """How many seats may play (DURAK-1)."""
 
 _PACK = frozenset(PACK)
-_ASKED_IN: dict[type[Move], frozenset[Phase]] = {
+_ASKED_IN: dict[type, frozenset[Phase]] = {
     Attack: frozenset({Phase.ATTACKING, Phase.TAKING}),
     Pass: frozenset({Phase.ATTACKING, Phase.TAKING}),
     Beat: frozenset({Phase.DEFENDING}),
@@ -129,7 +129,10 @@ def legal(state: State, seat: int) -> tuple[Move, ...]:
         return (*(Beat(c) for c in hand if beats(state, c, attack)), Take())
     if not state.table:
         return tuple(Attack(c) for c in hand)
-    return (*(Attack(c) for c in hand if rank(c) in ranks_on_table(state)), Pass())
+    if len(state.table) >= state.limit:
+        return (Pass(),)
+    ranks = ranks_on_table(state)
+    return (*(Attack(c) for c in hand if rank(c) in ranks), Pass())
 
 
 def timeout_move(state: State, seat: int) -> Move:
@@ -187,13 +190,13 @@ def _is_seat(state: State, seat: object) -> bool:
 
 
 def _is_move(move: object) -> bool:
+    if type(move) not in _ASKED_IN:
+        return False
     match move:
         case Attack(card) | Beat(card):
             return type(card) is int and card in _PACK
-        case Take() | Pass():
-            return True
         case _:
-            return False
+            return True
 
 
 def _check_turn(state: State, seat: int, phases: frozenset[Phase]) -> None:

@@ -22,21 +22,68 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from kozyr.cards.v1 import cards_pb2 as kozyr_dot_cards_dot_v1_dot_cards__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1akozyr/durak/v1/durak.proto\x12\x0ekozyr.durak.v1\"\t\n\x07Options\"\x06\n\x04Move\"\x06\n\x04View\"\x0b\n\tHappeningb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1akozyr/durak/v1/durak.proto\x12\x0ekozyr.durak.v1\x1a\x1akozyr/cards/v1/cards.proto\"9\n\x07Options\x12\x1b\n\x13throw_in_after_take\x18\x01 \x01(\x08\x12\x11\n\tauto_pass\x18\x02 \x01(\x08\",\n\x06\x41ttack\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"*\n\x04\x42\x65\x61t\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"\x06\n\x04Take\"\x06\n\x04Pass\"\xaa\x01\n\x04Move\x12(\n\x06\x61ttack\x18\x01 \x01(\x0b\x32\x16.kozyr.durak.v1.AttackH\x00\x12$\n\x04\x62\x65\x61t\x18\x02 \x01(\x0b\x32\x14.kozyr.durak.v1.BeatH\x00\x12$\n\x04take\x18\x03 \x01(\x0b\x32\x14.kozyr.durak.v1.TakeH\x00\x12$\n\x04pass\x18\x04 \x01(\x0b\x32\x14.kozyr.durak.v1.PassH\x00\x42\x06\n\x04move\"v\n\x04Pair\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12$\n\x06\x61ttack\x18\x02 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\x12,\n\tbeaten_by\x18\x03 \x01(\x0e\x32\x14.kozyr.cards.v1.CardH\x00\x88\x01\x01\x42\x0c\n\n_beaten_by\"9\n\x04Hand\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12#\n\x05\x63\x61rds\x18\x02 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\"#\n\x04Lack\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05ranks\x18\x02 \x03(\x05\"\xc9\x05\n\x04View\x12\x11\n\x04seat\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12(\n\x07options\x18\x02 \x01(\x0b\x32\x17.kozyr.durak.v1.Options\x12\x0c\n\x04turn\x18\x03 \x01(\x05\x12\x0c\n\x04\x64\x65\x61l\x18\x04 \x01(\x05\x12\x0c\n\x04\x62out\x18\x05 \x01(\x05\x12$\n\x05phase\x18\x06 \x01(\x0e\x32\x15.kozyr.durak.v1.Phase\x12\x0e\n\x06to_act\x18\x07 \x03(\x05\x12#\n\x05legal\x18\x08 \x03(\x0b\x32\x14.kozyr.durak.v1.Move\x12\"\n\x04hand\x18\t \x03(\x0e\x32\x14.kozyr.cards.v1.Card\x12\x0e\n\x06\x63ounts\x18\n \x03(\x05\x12\x15\n\x08\x61ttacker\x18\x0b \x01(\x05H\x01\x88\x01\x01\x12\x15\n\x08\x64\x65\x66\x65nder\x18\x0c \x01(\x05H\x02\x88\x01\x01\x12#\n\x05table\x18\r \x03(\x0b\x32\x14.kozyr.durak.v1.Pair\x12\x0e\n\x06passed\x18\x0e \x03(\x05\x12\x12\n\nlimit_left\x18\x0f \x01(\x05\x12\r\n\x05talon\x18\x10 \x01(\x05\x12(\n\x05trump\x18\x11 \x01(\x0e\x32\x14.kozyr.cards.v1.SuitH\x03\x88\x01\x01\x12(\n\x05shown\x18\x12 \x01(\x0e\x32\x14.kozyr.cards.v1.CardH\x04\x88\x01\x01\x12\'\n\tdiscarded\x18\x13 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\x12#\n\x05known\x18\x14 \x03(\x0b\x32\x14.kozyr.durak.v1.Hand\x12%\n\x07lacking\x18\x15 \x03(\x0b\x32\x14.kozyr.durak.v1.Lack\x12\x0b\n\x03out\x18\x16 \x03(\x05\x12\x0c\n\x04left\x18\x17 \x03(\x05\x12\x12\n\x05\x64urak\x18\x18 \x01(\x05H\x05\x88\x01\x01\x12\x0c\n\x04null\x18\x19 \x01(\x08\x42\x07\n\x05_seatB\x0b\n\t_attackerB\x0b\n\t_defenderB\x08\n\x06_trumpB\x08\n\x06_shownB\x08\n\x06_durak\"\xde\x01\n\nHandsDealt\x12\x0c\n\x04\x64\x65\x61l\x18\x01 \x01(\x05\x12\r\n\x05seats\x18\x02 \x01(\x05\x12\x0f\n\x07starter\x18\x03 \x01(\x05\x12)\n\x06lowest\x18\x04 \x01(\x0e\x32\x14.kozyr.cards.v1.CardH\x00\x88\x01\x01\x12#\n\x05trump\x18\x05 \x01(\x0e\x32\x14.kozyr.cards.v1.Suit\x12#\n\x05shown\x18\x06 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\x12\"\n\x04hand\x18\x07 \x03(\x0e\x32\x14.kozyr.cards.v1.CardB\t\n\x07_lowest\"<\n\x08\x41ttacked\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\"\n\x04\x63\x61rd\x18\x02 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"`\n\x06\x42\x65\x61ten\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\"\n\x04\x63\x61rd\x18\x02 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\x12$\n\x06\x61ttack\x18\x03 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"\x15\n\x05Taken\x12\x0c\n\x04seat\x18\x01 \x01(\x05\")\n\x06Passed\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x11\n\tautomatic\x18\x02 \x01(\x08\"\x9b\x01\n\nBoutClosed\x12\x0c\n\x04\x62out\x18\x01 \x01(\x05\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.kozyr.durak.v1.Outcome\x12\x15\n\x08\x61ttacker\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x15\n\x08\x64\x65\x66\x65nder\x18\x04 \x01(\x05H\x01\x88\x01\x01\x12\r\n\x05limit\x18\x05 \x01(\x05\x42\x0b\n\t_attackerB\x0b\n\t_defender\"]\n\nCardsDrawn\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05\x63ount\x18\x02 \x01(\x05\x12(\n\x05shown\x18\x03 \x01(\x0e\x32\x14.kozyr.cards.v1.CardH\x00\x88\x01\x01\x42\x08\n\x06_shown\"&\n\x07SeatOut\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05place\x18\x02 \x01(\x05\"+\n\nDurakNamed\x12\r\n\x05\x64urak\x18\x01 \x01(\x05\x12\x0e\n\x06places\x18\x02 \x03(\x05\"F\n\x08\x44\x65\x61lNull\x12*\n\x06reason\x18\x01 \x01(\x0e\x32\x1a.kozyr.durak.v1.NullReason\x12\x0e\n\x06places\x18\x02 \x03(\x05\"C\n\x0bTurnExpired\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12&\n\x04move\x18\x02 \x01(\x0e\x32\x18.kozyr.durak.v1.MoveKind\"\x18\n\x08SeatLeft\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"\xce\x04\n\tHappening\x12\x31\n\x0bhands_dealt\x18\x01 \x01(\x0b\x32\x1a.kozyr.durak.v1.HandsDealtH\x00\x12,\n\x08\x61ttacked\x18\x02 \x01(\x0b\x32\x18.kozyr.durak.v1.AttackedH\x00\x12(\n\x06\x62\x65\x61ten\x18\x03 \x01(\x0b\x32\x16.kozyr.durak.v1.BeatenH\x00\x12&\n\x05taken\x18\x04 \x01(\x0b\x32\x15.kozyr.durak.v1.TakenH\x00\x12(\n\x06passed\x18\x05 \x01(\x0b\x32\x16.kozyr.durak.v1.PassedH\x00\x12\x31\n\x0b\x62out_closed\x18\x06 \x01(\x0b\x32\x1a.kozyr.durak.v1.BoutClosedH\x00\x12\x31\n\x0b\x63\x61rds_drawn\x18\x07 \x01(\x0b\x32\x1a.kozyr.durak.v1.CardsDrawnH\x00\x12+\n\x08seat_out\x18\x08 \x01(\x0b\x32\x17.kozyr.durak.v1.SeatOutH\x00\x12\x31\n\x0b\x64urak_named\x18\t \x01(\x0b\x32\x1a.kozyr.durak.v1.DurakNamedH\x00\x12-\n\tdeal_null\x18\n \x01(\x0b\x32\x18.kozyr.durak.v1.DealNullH\x00\x12\x33\n\x0cturn_expired\x18\x0b \x01(\x0b\x32\x1b.kozyr.durak.v1.TurnExpiredH\x00\x12-\n\tseat_left\x18\x0c \x01(\x0b\x32\x18.kozyr.durak.v1.SeatLeftH\x00\x42\x0b\n\thappening*}\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\x11\n\rPHASE_UNDEALT\x10\x01\x12\x13\n\x0fPHASE_ATTACKING\x10\x02\x12\x13\n\x0fPHASE_DEFENDING\x10\x03\x12\x10\n\x0cPHASE_TAKING\x10\x04\x12\x0e\n\nPHASE_OVER\x10\x05*I\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x12\n\x0eOUTCOME_BEATEN\x10\x01\x12\x11\n\rOUTCOME_TAKEN\x10\x02*f\n\nNullReason\x12\x1b\n\x17NULL_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17NULL_REASON_NOBODY_LEFT\x10\x01\x12\x1e\n\x1aNULL_REASON_TOO_MANY_BOUTS\x10\x02*c\n\x08MoveKind\x12\x19\n\x15MOVE_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10MOVE_KIND_ATTACK\x10\x01\x12\x12\n\x0eMOVE_KIND_TAKE\x10\x02\x12\x12\n\x0eMOVE_KIND_PASS\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kozyr.durak.v1.durak_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_OPTIONS']._serialized_start=46
-  _globals['_OPTIONS']._serialized_end=55
-  _globals['_MOVE']._serialized_start=57
-  _globals['_MOVE']._serialized_end=63
-  _globals['_VIEW']._serialized_start=65
-  _globals['_VIEW']._serialized_end=71
-  _globals['_HAPPENING']._serialized_start=73
-  _globals['_HAPPENING']._serialized_end=84
+  _globals['_PHASE']._serialized_start=2893
+  _globals['_PHASE']._serialized_end=3018
+  _globals['_OUTCOME']._serialized_start=3020
+  _globals['_OUTCOME']._serialized_end=3093
+  _globals['_NULLREASON']._serialized_start=3095
+  _globals['_NULLREASON']._serialized_end=3197
+  _globals['_MOVEKIND']._serialized_start=3199
+  _globals['_MOVEKIND']._serialized_end=3298
+  _globals['_OPTIONS']._serialized_start=74
+  _globals['_OPTIONS']._serialized_end=131
+  _globals['_ATTACK']._serialized_start=133
+  _globals['_ATTACK']._serialized_end=177
+  _globals['_BEAT']._serialized_start=179
+  _globals['_BEAT']._serialized_end=221
+  _globals['_TAKE']._serialized_start=223
+  _globals['_TAKE']._serialized_end=229
+  _globals['_PASS']._serialized_start=231
+  _globals['_PASS']._serialized_end=237
+  _globals['_MOVE']._serialized_start=240
+  _globals['_MOVE']._serialized_end=410
+  _globals['_PAIR']._serialized_start=412
+  _globals['_PAIR']._serialized_end=530
+  _globals['_HAND']._serialized_start=532
+  _globals['_HAND']._serialized_end=589
+  _globals['_LACK']._serialized_start=591
+  _globals['_LACK']._serialized_end=626
+  _globals['_VIEW']._serialized_start=629
+  _globals['_VIEW']._serialized_end=1342
+  _globals['_HANDSDEALT']._serialized_start=1345
+  _globals['_HANDSDEALT']._serialized_end=1567
+  _globals['_ATTACKED']._serialized_start=1569
+  _globals['_ATTACKED']._serialized_end=1629
+  _globals['_BEATEN']._serialized_start=1631
+  _globals['_BEATEN']._serialized_end=1727
+  _globals['_TAKEN']._serialized_start=1729
+  _globals['_TAKEN']._serialized_end=1750
+  _globals['_PASSED']._serialized_start=1752
+  _globals['_PASSED']._serialized_end=1793
+  _globals['_BOUTCLOSED']._serialized_start=1796
+  _globals['_BOUTCLOSED']._serialized_end=1951
+  _globals['_CARDSDRAWN']._serialized_start=1953
+  _globals['_CARDSDRAWN']._serialized_end=2046
+  _globals['_SEATOUT']._serialized_start=2048
+  _globals['_SEATOUT']._serialized_end=2086
+  _globals['_DURAKNAMED']._serialized_start=2088
+  _globals['_DURAKNAMED']._serialized_end=2131
+  _globals['_DEALNULL']._serialized_start=2133
+  _globals['_DEALNULL']._serialized_end=2203
+  _globals['_TURNEXPIRED']._serialized_start=2205
+  _globals['_TURNEXPIRED']._serialized_end=2272
+  _globals['_SEATLEFT']._serialized_start=2274
+  _globals['_SEATLEFT']._serialized_end=2298
+  _globals['_HAPPENING']._serialized_start=2301
+  _globals['_HAPPENING']._serialized_end=2891
 # @@protoc_insertion_point(module_scope)
