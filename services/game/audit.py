@@ -1,0 +1,205 @@
+"""Audits: a log read back from its rows, re-executed under its rules, and checked throughout.
+
+Nothing here trusts a cache: every check starts from the stored rows. A fault names the first
+version at which something is wrong and never a hidden card.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from engines import azi
+from engines.api import Act, Leave, Timeout
+from services.game import domain
+from services.game.codec import decode
+from services.game.model import (
+    CommitsClosed,
+    EngineEvent,
+    Event,
+    GameCancelled,
+    GameOpened,
+    PlayerReturned,
+    SeedCommitted,
+    SeedRevealed,
+    SeedsClosed,
+    Stage,
+    State,
+)
+from services.game.rulebook import engine_for
+from services.kernel.envelope import Head, Recorded
+from services.kernel.errors import Refused
+from services.runtime.store import chain
+
+CHECKS = ("chain", "secrets", "decoding", "rules", "deals", "chips", "clock")
+"""What `verify_log` looks at, in words for the report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something wrong: the version it shows at (0: the whole game), its kind, and words."""
+
+    version: int
+    kind: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One append of a log: its rows and events, and the states before and after it."""
+
+    rows: tuple[Recorded, ...]
+    events: tuple[Event, ...]
+    before: State
+    after: State
+
+
+def appends(rows: Sequence[Recorded]) -> Iterator[tuple[Recorded, ...]]:
+    """The rows grouped by append: each begins with a row that carries a request id."""
+    group: list[Recorded] = []
+    for row in rows:
+        if row.request_id is not None and group:
+            yield tuple(group)
+            group = []
+        group.append(row)
+    if group:
+        yield tuple(group)
+
+
+def replay(rows: Sequence[Recorded]) -> Iterator[Append]:
+    """The log's appends with the states between them."""
+    state = State()
+    for group in appends(rows):
+        events = tuple(decode(row) for row in group)
+        after = state
+        for row, event in zip(group, events, strict=True):
+            after = domain.evolve(after, event, row.recorded_at)
+        yield Append(group, events, state, after)
+        state = after
+
+
+def verify_log(game_id: UUID, rows: Sequence[Recorded], head: Head | None) -> list[Fault]:
+    """Check a log from its rows and its head: chain, secrets, and every decision made again."""
+    broken = chain.verify(rows, head)
+    if broken is not None:
+        return [Fault(broken.version, "CHAIN_BROKEN", broken.problem)]
+    faults: list[Fault] = []
+    steps = replay(rows)
+    version = 1
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration:
+            return faults
+        except Exception as problem:  # a damaged payload may fail in any way
+            kind = type(problem).__name__
+            return [*faults, Fault(version, "UNREADABLE", f"the event cannot be read ({kind})")]
+        version = step.rows[-1].version + 1
+        found = [*_rules(game_id, step), *_chips(step), *_clock(step)]
+        if found:
+            return [*faults, *found]
+
+
+def command_of(step: Append, game_id: UUID) -> domain.GameCommand:
+    """The command that must have led to this append; raises ValueError if none could have."""
+    first = step.events[0]
+    match first:
+        case GameOpened():
+            return _open_command(first, game_id)
+        case GameCancelled():
+            return domain.Cancel()
+        case SeedCommitted():
+            return domain.CommitSeed(first.seat, first.hash)
+        case CommitsClosed():
+            return domain.CloseSeeds(Stage.COMMITTING)
+        case SeedRevealed():
+            return domain.RevealSeed(first.seat, first.seed)
+        case SeedsClosed():
+            return domain.CloseSeeds(Stage.REVEALING)
+        case EngineEvent() | PlayerReturned():
+            # Who chose the move shows only where a player comes back to his seat.
+            by_bot = not isinstance(first, PlayerReturned)
+            return _engine_command(step, by_bot=by_bot)
+        case _:
+            raise ValueError(f"no append begins with {type(first).__name__}")
+
+
+def _open_command(event: GameOpened, game_id: UUID) -> domain.Open:
+    return domain.Open(
+        game_id=game_id,
+        variant=event.rules.partition(" ")[0],
+        table_id=event.table_id,
+        options=event.options,
+        seats=event.seats,
+        last_winner=event.last_winner,
+        turn_ms=event.turn_ms,
+        seed_ms=event.seed_ms,
+        spectators=event.spectators,
+        absent_policy=event.absent_policy,
+        server_seed=event.secret.server_seed,
+        bot_seed=event.secret.bot_seed,
+    )
+
+
+def _engine_command(step: Append, *, by_bot: bool) -> domain.GameCommand:
+    engine = engine_for(step.before.rules)
+    cause = engine.cause([e.event for e in step.events if isinstance(e, EngineEvent)])
+    match cause:
+        case Act():
+            return domain.Play(cause.seat, step.before.turn, cause.move, by_bot=by_bot)
+        case Timeout():
+            return domain.Expire(cause.seat, step.before.turn)
+        case Leave():
+            return domain.LeaveSeat(cause.seat)
+        case _:
+            raise ValueError("a deal stands where a move should")
+
+
+def _rules(game_id: UUID, step: Append) -> list[Fault]:
+    """Decide again and compare event by event."""
+    version = step.rows[0].version
+    try:
+        decided = domain.decide(step.before, command_of(step, game_id))
+    except Refused as refusal:
+        return [Fault(version, "NOT_ALLOWED", f"the rules refuse this move: {refusal.reason}")]
+    except (ValueError, IndexError, AttributeError) as problem:
+        return [Fault(version, "NOT_ALLOWED", f"no command leads here ({type(problem).__name__})")]
+    for row, stored, expected in zip(step.rows, step.events, decided, strict=False):
+        if stored != expected:
+            return [Fault(row.version, _kind(stored), f"the rules decide otherwise at {row.name}")]
+    if len(decided) != len(step.events):
+        at = step.rows[min(len(decided), len(step.rows) - 1)]
+        return [Fault(at.version, "NOT_WHOLE", "the append has more or fewer events than it must")]
+    return []
+
+
+def _kind(stored: Event) -> str:
+    name = type(stored.event if isinstance(stored, EngineEvent) else stored).__name__
+    return "WRONG_DEAL" if name in ("Dealt", "DealRevealed", "DealSeeded") else "WRONG_EVENT"
+
+
+def _chips(step: Append) -> list[Fault]:
+    """Stacks and bank together are what was brought, after every append (Azi only)."""
+    engine: Any = step.after.engine
+    if not isinstance(engine, azi.State):
+        return []
+    brought = sum(seat.stack for seat in step.after.seats)
+    there = engine.bank + sum(player.stack for player in engine.players)
+    if brought == there:
+        return []
+    return [Fault(step.rows[-1].version, "CHIPS_LOST", f"{brought} were brought, {there} are left")]
+
+
+def _clock(step: Append) -> list[Fault]:
+    """No move after its deadline, no expiry before it."""
+    deadline = step.before.deadline
+    if deadline is None:
+        return []
+    row = step.rows[0]
+    expired = row.name.endswith(".TurnExpired")
+    if expired and row.recorded_at < deadline:
+        return [Fault(row.version, "EXPIRED_EARLY", "a turn expired before its deadline")]
+    moved = not expired and not row.name.endswith(".SeatLeft")
+    if moved and row.recorded_at > deadline:
+        return [Fault(row.version, "MOVED_LATE", "a move was taken after its deadline")]
+    return []

@@ -1,0 +1,64 @@
+"""Deals of a game: their seeds, the chance they give the engine, and laying them open."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engines import azi, durak, rami
+from engines.cards import Card
+from engines.shuffle import deal_seed, digest, drawn, shuffled
+from services.game.model import DealRevealed, DealSeeded, OpenDeal, SeedStatus, State
+
+
+def contributions(state: State) -> tuple[bytes | None, ...]:
+    """Each seat's revealed seed in seat order, None where none counts."""
+    return tuple(s.seed if s.seed_status is SeedStatus.REVEALED else None for s in state.seats)
+
+
+def seed_of(state: State, deal: int) -> bytes:
+    """The seed of a deal of this game (from 1)."""
+    return deal_seed(state.server_seed, deal, state.game_id.bytes, contributions(state))
+
+
+@dataclass(frozen=True, slots=True)
+class SeededChance:
+    """The engine's chance: decks and draws from the game's seeds."""
+
+    state: State
+
+    def deck(self, deal: int, pack: Sequence[Card]) -> tuple[Card, ...]:
+        """The shuffled pack of this deal."""
+        return shuffled(seed_of(self.state, deal), pack)
+
+    def seat(self, deal: int, label: str, bound: int) -> int:
+        """A labelled draw of this deal, apart from its deck."""
+        return drawn(seed_of(self.state, deal), label, bound)
+
+
+def deal_made(event: Any) -> OpenDeal | None:
+    """The deal an engine event makes, or None for any other event."""
+    match event:
+        case azi.Dealt() | durak.Dealt():
+            return OpenDeal(event.deal, event.secret.deck)
+        case rami.Dealt():
+            return OpenDeal(event.round, event.secret.deck)
+        case _:
+            return None
+
+
+def seeded(state: State, engine_events: Sequence[Any]) -> list[DealSeeded]:
+    """The seed hashes of the deals among these events."""
+    made = [deal for deal in map(deal_made, engine_events) if deal is not None]
+    return [DealSeeded(d.deal, digest(seed_of(state, d.deal))) for d in made]
+
+
+def revealed(state: State, *, over: bool) -> list[DealRevealed]:
+    """The deals that may be laid open now: all when the game is over, in Rami every deal but the
+    one in play. In Azi the deals of a chain stay closed until the bank is paid."""
+    if over:
+        closed = state.deals
+    elif state.variant == rami.NAME:
+        closed = state.deals[:-1]
+    else:
+        closed = ()
+    return [DealRevealed(d.deal, seed_of(state, d.deal), d.deck, d.dropped) for d in closed]

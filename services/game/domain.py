@@ -1,0 +1,496 @@
+"""The game's decider: seeds, moves and the end, around the engine's own rules. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, assert_never
+from uuid import UUID
+
+from engines import azi, durak, rami
+from engines.api import Act, Command, InvalidOption, Leave, RuleViolation, Start, Timeout
+from engines.shuffle import (
+    CONTRIBUTION_BYTES_MAX,
+    CONTRIBUTION_BYTES_MIN,
+    SERVER_SEED_BYTES,
+    digest,
+)
+from services.game import deals
+from services.game.model import (
+    AbsentPolicy,
+    BotLevel,
+    BotTookOver,
+    CommitsClosed,
+    DealRevealed,
+    DealSeeded,
+    DroppedCard,
+    EngineEvent,
+    Event,
+    GameCancelled,
+    GameFinished,
+    GameOpened,
+    GameOpenedSecret,
+    PlayerReturned,
+    Seat,
+    SeatOpened,
+    SeedCommitted,
+    SeedRevealed,
+    SeedsClosed,
+    SeedStatus,
+    Stage,
+    State,
+)
+from services.game.results import result_of
+from services.game.rulebook import CURRENT, engine_for
+from services.kernel.envelope import Due, Plan
+from services.kernel.errors import FieldProblem, Kind, Refused, invalid, precondition
+
+MOVE_FIELD = (FieldProblem("move", "is not a move of this game"),)
+
+MISSED_TURNS_BEFORE_BOT = 2
+"""Turns missed in a row after which a bot takes over, where the table wants that."""
+
+
+class Moot(Refused):
+    """Work that came due is not needed any more: the game has moved on."""
+
+    def __init__(self) -> None:
+        super().__init__(Kind.PRECONDITION, "MOOT", "the game has moved on")
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Open a game. `options` is the engine's Options of game `variant`."""
+
+    game_id: UUID
+    variant: str
+    table_id: str
+    options: Any
+    seats: tuple[SeatOpened, ...]
+    last_winner: int | None
+    turn_ms: int
+    seed_ms: int
+    spectators: bool
+    absent_policy: AbsentPolicy
+    server_seed: bytes = field(repr=False)
+    bot_seed: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSeed:
+    """A player's hash of his seed."""
+
+    seat: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RevealSeed:
+    """A player's seed."""
+
+    seat: int
+    seed: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSeeds:
+    """The time for hashes (COMMITTING) or seeds (REVEALING) is up."""
+
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """A move of a seat in decision `turn`; `by_bot` when a bot chose it for the seat."""
+
+    seat: int
+    turn: int
+    move: Any
+    by_bot: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """The time of decision `turn` is up for a seat."""
+
+    seat: int
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveSeat:
+    """A player leaves for good."""
+
+    seat: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Make sure that the game never opens."""
+
+
+GameCommand = Open | CommitSeed | RevealSeed | CloseSeeds | Play | Expire | LeaveSeat | Cancel
+
+
+def decide(state: State, command: GameCommand) -> Sequence[Event]:
+    """The events that follow. Raises Refused; Moot for work no longer needed."""
+    match command:
+        case Open():
+            return _open(state, command)
+        case Cancel():
+            return _cancel(state)
+        case CommitSeed():
+            return _commit(state, command)
+        case RevealSeed():
+            return _reveal(state, command)
+        case CloseSeeds():
+            if state.stage is not command.stage:
+                raise Moot()
+            return _close_commits(state) if state.stage is Stage.COMMITTING else _deal(state, ())
+        case Play():
+            return _play(state, command)
+        case Expire():
+            return _expire(state, command)
+        case LeaveSeat():
+            _require_playing(state)
+            return _engine_step(state, (), Leave(command.seat))
+        case _:
+            assert_never(command)
+
+
+def _open(state: State, command: Open) -> Sequence[Event]:
+    if state.stage is Stage.CANCELLED:
+        raise precondition("GAME_CANCELLED", "this game was cancelled before it could open")
+    if state.stage is not Stage.ABSENT:
+        raise Refused(Kind.EXISTS, "GAME_EXISTS", "a game of this id has been opened")
+    if len(command.server_seed) != SERVER_SEED_BYTES or len(command.bot_seed) != SERVER_SEED_BYTES:
+        raise ValueError("seeds must be 32 bytes long")
+    check_setup(command)
+    opened = GameOpened(
+        game_id=str(command.game_id),
+        table_id=command.table_id,
+        rules=CURRENT[command.variant],
+        options=command.options,
+        seats=command.seats,
+        last_winner=command.last_winner,
+        turn_ms=command.turn_ms,
+        seed_ms=command.seed_ms,
+        spectators=command.spectators,
+        absent_policy=command.absent_policy,
+        server_seed_hash=digest(command.server_seed),
+        secret=GameOpenedSecret(command.server_seed, command.bot_seed),
+    )
+    after = evolve(state, opened, 0)
+    if any(seat.bot_level is BotLevel.PERSON for seat in after.seats):
+        return (opened,)
+    return (opened, *_close_commits(after))
+
+
+def check_setup(command: Open) -> None:
+    engine = engine_for(CURRENT[command.variant])
+    if len(command.seats) not in engine.SEATS:
+        bounds = f"{engine.SEATS.start} to {engine.SEATS.stop - 1}"
+        raise invalid("seats", f"{engine.NAME} is played by {bounds}")
+    players = [seat.player_id for seat in command.seats]
+    if len(set(players)) != len(players):
+        raise invalid("seats", "a player can hold one seat only")
+    if command.last_winner is not None and command.last_winner not in range(len(players)):
+        raise invalid("last_winner", "no such seat")
+    if command.variant == azi.NAME:
+        for number, seat in enumerate(command.seats):
+            if seat.stack < command.options.entry_fee:
+                raise invalid(f"seats[{number}].stack", "does not cover the entry fee")
+            if not seat.reservation_id:
+                raise invalid(f"seats[{number}].reservation_id", "chips must be reserved")
+    elif any(seat.stack or seat.reservation_id for seat in command.seats):
+        raise invalid("seats", f"{engine.NAME} is played without chips")
+    try:
+        _engine_initial(command.variant, command.options, command.seats, command.last_winner)
+    except InvalidOption as problem:
+        raise invalid(f"options.{problem.option}", problem.problem) from None
+    except ValueError as problem:
+        raise invalid("seats", str(problem)) from None
+
+
+def _engine_initial(
+    variant: str, options: Any, seats: Sequence[SeatOpened | Seat], last_winner: int | None
+) -> Any:
+    engine = engine_for(CURRENT[variant])
+    if variant == azi.NAME:
+        stacks = tuple(seat.stack for seat in seats)
+        return engine.initial(options, len(seats), stacks=stacks, last_winner=last_winner)
+    return engine.initial(options, len(seats))
+
+
+def _cancel(state: State) -> Sequence[Event]:
+    if state.stage is not Stage.ABSENT:
+        raise Moot()
+    return (GameCancelled("NEVER_OPENED", b""),)
+
+
+def _commit(state: State, command: CommitSeed) -> Sequence[Event]:
+    if state.stage is not Stage.COMMITTING:
+        raise precondition("SEEDS_CLOSED", "hashes of seeds are not taken any more")
+    if len(command.hash) != SERVER_SEED_BYTES:
+        raise invalid("hash", f"must be {SERVER_SEED_BYTES} bytes long")
+    seat = state.seats[command.seat]
+    if seat.seed_status is not SeedStatus.AWAITED:
+        raise precondition("SEED_ALREADY_COMMITTED", "a seat commits one seed")
+    committed = SeedCommitted(command.seat, command.hash)
+    after = evolve(state, committed, 0)
+    if any(s.seed_status is SeedStatus.AWAITED for s in after.seats):
+        return (committed,)
+    return (committed, *_close_commits(after))
+
+
+def _close_commits(state: State) -> Sequence[Event]:
+    closed = CommitsClosed(_seats_with(state, SeedStatus.AWAITED, SeedStatus.ABSENT))
+    after = evolve(state, closed, 0)
+    if _seats_with(after, SeedStatus.COMMITTED):
+        return (closed,)
+    return _deal(state, (closed,))
+
+
+def _reveal(state: State, command: RevealSeed) -> Sequence[Event]:
+    if state.stage is Stage.COMMITTING:
+        raise precondition("SEEDS_OPEN", "seeds are revealed after all hashes are in")
+    if state.stage is not Stage.REVEALING:
+        raise precondition("SEEDS_CLOSED", "seeds are not taken any more")
+    if not CONTRIBUTION_BYTES_MIN <= len(command.seed) <= CONTRIBUTION_BYTES_MAX:
+        bounds = f"{CONTRIBUTION_BYTES_MIN} to {CONTRIBUTION_BYTES_MAX}"
+        raise invalid("seed", f"must be {bounds} bytes long")
+    seat = state.seats[command.seat]
+    if seat.seed_status is not SeedStatus.COMMITTED:
+        raise precondition("SEED_NOT_COMMITTED", "no hash of a seed stands against this seat")
+    if digest(command.seed) != seat.seed_hash:
+        raise precondition("SEED_MISMATCH", "the seed does not match the hash that was committed")
+    shown = SeedRevealed(command.seat, command.seed)
+    after = evolve(state, shown, 0)
+    return (shown,) if _seats_with(after, SeedStatus.COMMITTED) else _deal(state, (shown,))
+
+
+def _deal(state: State, before: tuple[Event, ...]) -> Sequence[Event]:
+    after = evolve_all(state, before)
+    closed = SeedsClosed(_seats_with(after, SeedStatus.COMMITTED, SeedStatus.ABSENT))
+    return _engine_step(state, (*before, closed), Start())
+
+
+def _play(state: State, command: Play) -> Sequence[Event]:
+    _require_playing(state)
+    if command.turn != state.turn:
+        raise Refused(
+            Kind.CONFLICT,
+            "STALE_TURN",
+            "the game has moved on to another decision",
+            facts={"turn": str(state.turn)},
+        )
+    seat = state.seats[command.seat]
+    back = not command.by_bot and (seat.bot_plays or seat.missed > 0)
+    before = (PlayerReturned(command.seat),) if back else ()
+    return _engine_step(state, before, Act(command.seat, command.move))
+
+
+def _require_playing(state: State) -> None:
+    if state.ended:
+        raise precondition("GAME_OVER", "the game has ended")
+    if state.stage is not Stage.PLAYING:
+        raise precondition("NOT_DEALT", "the cards have not been dealt yet")
+
+
+def _expire(state: State, command: Expire) -> Sequence[Event]:
+    if state.stage is not Stage.PLAYING or state.turn != command.turn:
+        raise Moot()
+    engine = engine_for(state.rules)
+    if command.seat not in engine.to_act(state.engine):
+        raise Moot()
+    seat = state.seats[command.seat]
+    absent = state.absent_policy is AbsentPolicy.BOT and not seat.is_bot
+    takes_over = absent and seat.missed + 1 >= MISSED_TURNS_BEFORE_BOT
+    extra = (BotTookOver(command.seat),) if takes_over else ()
+    return _engine_step(state, (), Timeout(command.seat), extra)
+
+
+def _engine_step(
+    state: State, before: tuple[Event, ...], command: Command[Any], then: tuple[Event, ...] = ()
+) -> Sequence[Event]:
+    """What the rules decide, with what frames it: seed hashes, takeover, laid-open deals, end."""
+    engine = engine_for(state.rules)
+    framed = evolve_all(state, before)
+    try:
+        decided = engine.decide(framed.engine, command, deals.SeededChance(framed))
+    except RuleViolation as violation:
+        raise against_the_rules(violation) from None
+    events: list[Event] = [*before, *(EngineEvent(event) for event in decided)]
+    events += deals.seeded(framed, decided)
+    after = evolve_all(state, events)
+    over = engine.is_over(after.engine)
+    if not over:
+        events += then
+    events += deals.revealed(after, over=over)
+    if over:
+        events.append(GameFinished(result_of(after), state.server_seed))
+    return tuple(events)
+
+
+def against_the_rules(violation: RuleViolation) -> Refused:
+    """What a caller is told of a move the rules refuse: the reason, the rule, the facts."""
+    facts = {"rule": violation.rule, **{k: str(v) for k, v in violation.facts.items()}}
+    if violation.reason == "MALFORMED":
+        return Refused(Kind.INVALID, "MALFORMED", str(violation), facts=facts, fields=MOVE_FIELD)
+    return precondition(violation.reason, str(violation), **facts)
+
+
+def _seats_with(state: State, *statuses: SeedStatus) -> tuple[int, ...]:
+    return tuple(n for n, s in enumerate(state.seats) if s.seed_status in statuses)
+
+
+def evolve_all(state: State, events: Iterable[Event]) -> State:
+    """The state after several events of one append that has no moment yet."""
+    for event in events:
+        state = evolve(state, event, state.recorded_at)
+    return state
+
+
+def evolve(state: State, event: Event, at: int) -> State:
+    """The state after one event recorded `at` (database time, microseconds)."""
+    before = state.turn
+    state = _apply(state, event, at)
+    turn_at = at if state.turn != before else state.turn_at
+    return replace(state, version=state.version + 1, recorded_at=at, turn_at=turn_at)
+
+
+def _apply(state: State, event: Event, at: int) -> State:
+    match event:
+        case EngineEvent():
+            return _apply_engine(state, event.event)
+        case GameOpened():
+            return _apply_opened(state, event, at)
+        case SeedCommitted():
+            return _seat(
+                state, event.seat, seed_status=SeedStatus.COMMITTED, seed_hash=event.hash
+            )
+        case CommitsClosed():
+            return replace(_mark_absent(state, event.absent), stage=Stage.REVEALING)
+        case SeedRevealed():
+            return _seat(state, event.seat, seed_status=SeedStatus.REVEALED, seed=event.seed)
+        case SeedsClosed():
+            engine = _engine_initial(state.variant, state.options, state.seats, state.last_winner)
+            closed = _mark_absent(state, event.absent)
+            return replace(closed, stage=Stage.PLAYING, engine=engine)
+        case DealSeeded():
+            return state
+        case DealRevealed():
+            return replace(state, deals=tuple(d for d in state.deals if d.deal != event.deal))
+        case BotTookOver():
+            return _seat(state, event.seat, bot_plays=True)
+        case PlayerReturned():
+            return _seat(state, event.seat, bot_plays=False, missed=0)
+        case GameFinished():
+            return replace(state, stage=Stage.FINISHED, result=event.result)
+        case GameCancelled():
+            return replace(state, stage=Stage.CANCELLED)
+        case _:
+            assert_never(event)
+
+
+def _apply_opened(state: State, event: GameOpened, at: int) -> State:
+    seats = tuple(
+        Seat(
+            player_id=seat.player_id,
+            bot_level=seat.bot_level,
+            stack=seat.stack,
+            reservation_id=seat.reservation_id,
+            seed_status=(
+                SeedStatus.AWAITED if seat.bot_level is BotLevel.PERSON else SeedStatus.ABSENT
+            ),
+        )
+        for seat in event.seats
+    )
+    return replace(
+        state,
+        game_id=UUID(event.game_id),
+        stage=Stage.COMMITTING,
+        opened_at=at,
+        table_id=event.table_id,
+        rules=event.rules,
+        options=event.options,
+        seats=seats,
+        last_winner=event.last_winner,
+        turn_ms=event.turn_ms,
+        seed_ms=event.seed_ms,
+        spectators=event.spectators,
+        absent_policy=event.absent_policy,
+        server_seed_hash=event.server_seed_hash,
+        server_seed=event.secret.server_seed,
+        bot_seed=event.secret.bot_seed,
+    )
+
+
+def _apply_engine(state: State, event: Any) -> State:
+    engine = engine_for(state.rules)
+    state = replace(state, engine=engine.evolve(state.engine, event))
+    made = deals.deal_made(event)
+    if made is not None:
+        return replace(state, deals=(*state.deals, made))
+    match event:
+        case azi.CardDropped():
+            deal = state.deals[-1]
+            dropped = DroppedCard(event.seat, event.secret.card)
+            deal = replace(deal, dropped=(*deal.dropped, dropped))
+            return replace(state, deals=(*state.deals[:-1], deal))
+        case azi.TurnExpired() | durak.TurnExpired() | rami.TurnExpired():
+            return _seat(state, event.seat, missed=state.seats[event.seat].missed + 1)
+        case azi.SeatLeft() | durak.SeatLeft() | rami.SeatLeft():
+            return _seat(state, event.seat, left=True)
+        case _:
+            return state
+
+
+def _seat(state: State, number: int, **changes: Any) -> State:
+    seats = list(state.seats)
+    seats[number] = replace(seats[number], **changes)
+    return replace(state, seats=tuple(seats))
+
+
+def _mark_absent(state: State, absent: tuple[int, ...]) -> State:
+    for number in absent:
+        state = _seat(state, number, seed_status=SeedStatus.ABSENT)
+    return state
+
+
+def due_work(state: State, bot_delay_ms: int) -> dict[tuple[str, str], int]:
+    """What must happen later, as (kind, key) and the milliseconds from the append that asks for it.
+
+    `seeds`: the time for hashes or seeds is up; `turn` `SEAT.TURN`: a decision's time is up; `bot`
+    `SEAT.TURN`: a bot is to move; `end`: the chips are paid out and the table is told.
+    """
+    match state.stage:
+        case Stage.ABSENT:
+            return {}
+        case Stage.COMMITTING | Stage.REVEALING:
+            return {("seeds", state.stage.name.lower()): state.seed_ms}
+        case Stage.PLAYING:
+            work = {}
+            for seat in engine_for(state.rules).to_act(state.engine):
+                key = f"{seat}.{state.turn}"
+                work["turn", key] = state.turn_ms
+                if state.seats[seat].is_bot:
+                    work["bot", key] = bot_delay_ms
+            return work
+        case Stage.FINISHED | Stage.CANCELLED:
+            return {("end", ""): 0}
+        case _:
+            assert_never(state.stage)
+
+
+def plan(before: State, after: State, bot_delay_ms: int) -> Plan:
+    """What an append from one state to the other does beside its events."""
+    earlier, later = due_work(before, bot_delay_ms), due_work(after, bot_delay_ms)
+    tags: tuple[str, ...] = ()
+    if before.stage is Stage.ABSENT and after.stage is not Stage.CANCELLED:
+        people = (s.player_id for s in after.seats if s.bot_level is BotLevel.PERSON)
+        tags = ("game", f"table:{after.table_id}", *(f"player:{player}" for player in people))
+    return Plan(
+        due=tuple(Due(*what, ms) for what, ms in later.items() if what not in earlier),
+        done=tuple(what for what in earlier if what not in later),
+        tags=tags,
+        ended=after.ended,
+    )

@@ -1,0 +1,129 @@
+"""Games on their streams: loading, changing, reading back."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from kozyr.game.events.v1 import game_pb2 as stored
+from kozyr.game.v1 import view_pb2
+from services.game import codec, domain, views
+from services.game.model import Event, State
+from services.kernel.decider import Decider, fold
+from services.kernel.envelope import Recorded
+from services.runtime.feed import Feed
+from services.runtime.fingerprint import fingerprint
+from services.runtime.store.api import Store
+from services.runtime.streams import Loaded, Outcome, Streams, refusals
+
+
+def decider(bot_delay_ms: int) -> Decider[State, domain.GameCommand, Event]:
+    """The decider of games; bots wait `bot_delay_ms` before they move."""
+    return Decider(
+        initial=State(),
+        decide=domain.decide,
+        evolve=domain.evolve,
+        encode=codec.encode,
+        decode=codec.decode,
+        plan=lambda before, after: domain.plan(before, after, bot_delay_ms),
+    )
+
+
+def _deadline(state: State) -> int | None:
+    return state.deadline
+
+
+class Games:
+    """Every game this service hosts."""
+
+    def __init__(
+        self,
+        store: Store,
+        decider: Decider[State, domain.GameCommand, Event],
+        feed: Feed,
+        *,
+        cached: int = 1_000,
+    ) -> None:
+        self.store = store
+        self.feed = feed
+        self._decider = decider
+        self._streams = Streams(store, decider, published=feed.published, cached=cached)
+
+    async def load(self, game_id: UUID) -> Loaded[State]:
+        """The game now; a game that does not exist has the stage ABSENT."""
+        return await self._streams.load(game_id)
+
+    async def change(
+        self, game_id: UUID, command: domain.GameCommand, request: Message, *, scope: str
+    ) -> Outcome[State]:
+        """Carry out a caller's command, once for its request id within `scope` (a seat, `lobby`)."""
+        return await self._transact(
+            game_id,
+            command,
+            request_id=f"{scope}/{getattr(request, 'request_id')}",  # noqa: B009 - any message
+            body_hash=fingerprint(request),
+            metadata=stored.Metadata(actor="player" if scope.isdigit() else "server"),
+        )
+
+    async def act(
+        self,
+        game_id: UUID,
+        command: domain.GameCommand,
+        *,
+        request_id: str,
+        metadata: stored.Metadata,
+    ) -> Outcome[State]:
+        """Carry out the server's own command, once for its request id."""
+        return await self._transact(
+            game_id,
+            command,
+            request_id=request_id,
+            body_hash=fingerprint(stored.Metadata(actor=metadata.actor, subject=request_id)),
+            metadata=metadata,
+        )
+
+    async def cancel(self, game_id: UUID, request: Message) -> bool:
+        """Lay a tombstone where no game has opened; returns whether one had."""
+        try:
+            await self.change(game_id, domain.Cancel(), request, scope="lobby-cancel")
+        except domain.Moot:
+            loaded = await self.load(game_id)
+            return loaded.state.opened_at > 0
+        return False
+
+    async def rows(self, game_id: UUID, after: int = 0, limit: int | None = None) -> list[Recorded]:
+        """The stored rows after a version, `limit` at most; raises Refused as `load` does."""
+        async with refusals():
+            return await self.store.read(game_id, after=after, limit=limit)
+
+    async def state_at(self, game_id: UUID, version: int) -> State:
+        """The game at an earlier version."""
+        return self.fold(State(), await self.rows(game_id, limit=version))
+
+    def fold(self, state: State, rows: Sequence[Recorded]) -> State:
+        """The state after these rows."""
+        return fold(self._decider, state, rows)
+
+    async def history(self, state: State, viewer: int | None) -> list[view_pb2.Happening]:
+        """What happened up to this state, as a viewer may know it."""
+        rows = await self.rows(state.game_id, limit=state.version)
+        pairs = [(row, codec.decode(row)) for row in rows]
+        return views.happenings(state.variant, pairs, viewer)
+
+    async def _transact(
+        self,
+        game_id: UUID,
+        command: domain.GameCommand,
+        *,
+        request_id: str,
+        body_hash: bytes,
+        metadata: stored.Metadata,
+    ) -> Outcome[State]:
+        return await self._streams.transact(
+            game_id,
+            command,
+            request_id=request_id,
+            body_hash=body_hash,
+            metadata=metadata.SerializeToString(deterministic=True),
+            deadline=_deadline if isinstance(command, domain.Play) else None,
+        )

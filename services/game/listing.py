@@ -1,0 +1,56 @@
+"""Lists of games: a player's own, or anybody's for operators."""
+
+from dataclasses import dataclass
+
+from kozyr.game.v1 import game_pb2
+from services.game import views
+from services.game.games import Games
+from services.kernel.ids import parse_uuid
+from services.runtime import validate
+from services.runtime.auth import Caller, Role
+from services.runtime.seal import open_page, seal_page
+
+PAGE_SIZE_DEFAULT = 20
+PAGE_SIZE_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Pages of games, newest first. `key` signs page tokens."""
+
+    games: Games
+    key: bytes
+
+    async def page(
+        self, request: game_pb2.ListGamesRequest, caller: Caller
+    ) -> game_pb2.ListGamesResponse:
+        """One page; players see the games they sat in, whatever player they name."""
+        size = validate.page_size(
+            request.page_size, default=PAGE_SIZE_DEFAULT, high=PAGE_SIZE_MAX
+        )
+        tag = self._tag(request, caller)
+        running = request.running if request.HasField("running") else None
+        bound = (tag, request.table_id, running)
+        fields = open_page(self.key, "games", bound, request.page_token)
+        before = parse_uuid(str(fields[0])) if fields else None
+        heads = await self.games.store.tagged(
+            tag, before=before, limit=size + 1, ended=None if running is None else not running
+        )
+        response = game_pb2.ListGamesResponse()
+        for head in heads[:size]:
+            loaded = await self.games.load(head.stream)
+            if request.table_id in ("", loaded.state.table_id):
+                response.games.add(**views.summary(loaded.state))
+        if len(heads) > size:
+            last = str(heads[size - 1].stream)
+            response.next_page_token = seal_page(self.key, "games", bound, (last,))
+        return response
+
+    def _tag(self, request: game_pb2.ListGamesRequest, caller: Caller) -> str:
+        player = validate.optional_uuid("player_id", request.player_id)
+        table = validate.optional_uuid("table_id", request.table_id)
+        if caller.role is not Role.OPERATOR:
+            return f"player:{caller.subject}"
+        if player is not None:
+            return f"player:{player}"
+        return "game" if table is None else f"table:{table}"

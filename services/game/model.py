@@ -1,0 +1,305 @@
+"""A game's log as the game service knows it: its own events around the engine's, and the state.
+
+The service's events frame the engine's: opening, seeds, revealed deals, absence, the end. Seats
+are 0-based, chips int64, durations milliseconds, `at` and deadlines Unix microseconds.
+"""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+from uuid import UUID
+
+
+class Stage(IntEnum):
+    """Where a game stands as a whole; ABSENT before it is opened."""
+
+    ABSENT = 0
+    COMMITTING = 1
+    REVEALING = 2
+    PLAYING = 3
+    FINISHED = 4
+    CANCELLED = 5
+
+
+class SeedStatus(IntEnum):
+    """What became of a seat's contribution to the shuffle."""
+
+    AWAITED = 1
+    COMMITTED = 2
+    REVEALED = 3
+    ABSENT = 4
+
+
+class BotLevel(IntEnum):
+    """How well a bot plays; PERSON is no bot."""
+
+    PERSON = 0
+    EASY = 1
+    NORMAL = 2
+    HARD = 3
+
+
+class AbsentPolicy(IntEnum):
+    """What happens when a seat does not move in time."""
+
+    EXPIRE = 1
+    BOT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SeatOpened:
+    """A seat as the game was opened: the player's id, the bot's level, Azi's stack and the wallet
+    reservation that holds it."""
+
+    player_id: str
+    bot_level: BotLevel
+    stack: int
+    reservation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class GameOpenedSecret:
+    """The server's seed, and the seed of the bots' choices (32 bytes each)."""
+
+    server_seed: bytes
+    bot_seed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GameOpened:
+    """The game was opened; `options` is the engine's Options."""
+
+    game_id: str
+    table_id: str
+    rules: str
+    options: Any
+    seats: tuple[SeatOpened, ...]
+    last_winner: int | None
+    turn_ms: int
+    seed_ms: int
+    spectators: bool
+    absent_policy: AbsentPolicy
+    server_seed_hash: bytes
+    secret: GameOpenedSecret = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SeedCommitted:
+    """A player sent the hash of a seed."""
+
+    seat: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsClosed:
+    """No more hashes are taken; `absent` seats committed none."""
+
+    absent: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRevealed:
+    """A player revealed a seed that matches its hash."""
+
+    seat: int
+    seed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SeedsClosed:
+    """All seeds that count are in; those of `absent` seats do not count."""
+
+    absent: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DealSeeded:
+    """The deal just made came from a seed whose SHA-256 is this."""
+
+    deal: int
+    seed_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedCard:
+    """A card that was dropped face down (Azi with four cards)."""
+
+    seat: int
+    card: Any
+
+
+@dataclass(frozen=True, slots=True)
+class DealRevealed:
+    """A deal is over and laid open: its seed, its deck, the cards dropped in it."""
+
+    deal: int
+    seed: bytes
+    deck: tuple[Any, ...]
+    dropped: tuple[DroppedCard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BotTookOver:
+    """A bot plays for an absent player from here on."""
+
+    seat: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerReturned:
+    """The player is back and plays for himself."""
+
+    seat: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeatResult:
+    """What a seat takes out of a finished game (see the Result message for the meaning a game)."""
+
+    seat: int
+    player_id: str
+    stack_before: int
+    stack_after: int
+    place: int
+    points: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a finished game came out."""
+
+    winner: int | None
+    durak: int | None
+    null: bool
+    seats: tuple[SeatResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GameFinished:
+    """The game ended by its rules; the server's seed is published."""
+
+    result: Result
+    server_seed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GameCancelled:
+    """The game was cancelled, or is never to open; `reason` is an UPPER_SNAKE word."""
+
+    reason: str
+    server_seed: bytes
+
+
+FrameEvent = (
+    GameOpened
+    | SeedCommitted
+    | CommitsClosed
+    | SeedRevealed
+    | SeedsClosed
+    | DealSeeded
+    | DealRevealed
+    | BotTookOver
+    | PlayerReturned
+    | GameFinished
+    | GameCancelled
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEvent:
+    """An event of the game's own engine."""
+
+    event: Any
+
+
+Event = FrameEvent | EngineEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A seat now. `missed` counts turns missed in a row."""
+
+    player_id: str
+    bot_level: BotLevel
+    stack: int
+    reservation_id: str
+    seed_status: SeedStatus
+    seed_hash: bytes = b""
+    seed: bytes = b""
+    left: bool = False
+    bot_plays: bool = False
+    missed: int = 0
+
+    @property
+    def is_bot(self) -> bool:
+        """Whether the server asks a bot for this seat's moves now."""
+        return self.bot_level is not BotLevel.PERSON or self.bot_plays or self.left
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDeal:
+    """A deal that has been made and not yet laid open."""
+
+    deal: int
+    deck: tuple[Any, ...]
+    dropped: tuple[DroppedCard, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A game now: the fold of its log."""
+
+    game_id: UUID = UUID(int=0)
+    stage: Stage = Stage.ABSENT
+    version: int = 0
+    opened_at: int = 0
+    recorded_at: int = 0
+    """When the latest event was recorded."""
+    table_id: str = ""
+    rules: str = ""
+    options: Any = None
+    seats: tuple[Seat, ...] = ()
+    last_winner: int | None = None
+    turn_ms: int = 0
+    seed_ms: int = 0
+    spectators: bool = False
+    absent_policy: AbsentPolicy = AbsentPolicy.EXPIRE
+    server_seed_hash: bytes = b""
+    server_seed: bytes = field(default=b"", repr=False)
+    bot_seed: bytes = field(default=b"", repr=False)
+    engine: Any = None
+    """The engine's state; None until the first deal."""
+    deals: tuple[OpenDeal, ...] = field(default=(), repr=False)
+    turn_at: int = 0
+    """When the present decision was first asked."""
+    result: Result | None = None
+
+    @property
+    def variant(self) -> str:
+        """`azi`, `durak` or `rami`."""
+        return self.rules.partition(" ")[0]
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more can happen."""
+        return self.stage in (Stage.FINISHED, Stage.CANCELLED)
+
+    @property
+    def turn(self) -> int:
+        """The number of the present decision; 0 before the first deal."""
+        return 0 if self.engine is None else int(self.engine.turn)
+
+    @property
+    def deadline(self) -> int | None:
+        """When the present decision's time is up, or None."""
+        if self.stage is Stage.PLAYING:
+            return self.turn_at + self.turn_ms * 1000
+        return None
+
+    def seat_of(self, player_id: str) -> int | None:
+        """The player's seat, or None."""
+        for number, seat in enumerate(self.seats):
+            if seat.player_id == player_id:
+                return number
+        return None

@@ -1,0 +1,148 @@
+"""What follows an event later: closing seeds, deadlines, bot turns, paying out and reporting.
+
+Each is a due row, claimed by any replica. Every action has a request id derived from its row, so
+doing it twice has the effect of once.
+"""
+
+import hmac
+from dataclasses import dataclass
+from uuid import UUID
+
+import structlog
+
+from engines.shuffle import framed
+from kozyr.ai.v1 import ai_pb2
+from kozyr.game.events.v1 import game_pb2 as stored
+from kozyr.game.v1 import view_pb2
+from kozyr.lobby.v1 import lobby_pb2
+from kozyr.wallet.v1 import wallet_pb2
+from services.game import domain, views
+from services.game.games import Games
+from services.game.model import BotLevel, Stage, State
+from services.game.peers import Peers
+from services.game.results import bank_flows
+from services.kernel.envelope import Claimed
+from services.kernel.errors import Kind, Refused
+from services.runtime.wire.games import move_from_wire
+
+ABSENT_LEVEL = BotLevel.NORMAL
+"""The level at which a bot plays for an absent player."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Reactions:
+    """Handles the game service's due work."""
+
+    games: Games
+    peers: Peers
+
+    async def handle(self, kind: str, row: Claimed) -> None:
+        """Do what a due row asks for; returns when it is done, or not needed any more."""
+        try:
+            await self._react(kind, row)
+        except domain.Moot:
+            return
+
+    async def _react(self, kind: str, row: Claimed) -> None:
+        match kind:
+            case "seeds":
+                stage = Stage[row.key.upper()]
+                await self._act(row, domain.CloseSeeds(stage), stored.Metadata(actor="server"))
+            case "turn":
+                seat, turn = _decision(row.key)
+                await self._act(row, domain.Expire(seat, turn), stored.Metadata(actor="server"))
+            case "bot":
+                await self._bot_turn(row)
+            case "end":
+                await self._end(row)
+            case _:
+                raise ValueError(f"no such work: {kind}")
+
+    async def _act(
+        self, row: Claimed, command: domain.GameCommand, metadata: stored.Metadata
+    ) -> None:
+        request_id = f"{row.kind}:{row.key}"
+        await self.games.act(row.stream, command, request_id=request_id, metadata=metadata)
+
+    async def _bot_turn(self, row: Claimed) -> None:
+        seat, turn = _decision(row.key)
+        loaded = await self.games.load(row.stream)
+        state = loaded.state
+        if state.stage is not Stage.PLAYING or state.turn != turn or not state.seats[seat].is_bot:
+            raise domain.Moot()
+        request = await self._question(state, seat, loaded.hash)
+        answer = await self.peers.choose_move(request)
+        move = move_from_wire(state.variant, answer.move)
+        metadata = stored.Metadata(actor="bot", reason=answer.reason, level=answer.level)
+        try:
+            await self._act(row, domain.Play(seat, turn, move, by_bot=True), metadata)
+        except domain.Moot:
+            raise
+        except Refused as refusal:
+            if refusal.kind is Kind.UNAVAILABLE:
+                raise
+            # The deadline's own move follows; a bot must not be able to get here by its choice.
+            log.error(
+                "bot_move_refused", game=str(row.stream), seat=seat, reason=refusal.reason
+            )
+
+    async def _question(
+        self, state: State, seat: int, head: bytes
+    ) -> ai_pb2.ChooseMoveRequest:
+        level = state.seats[seat].bot_level
+        if level is BotLevel.PERSON:
+            level = ABSENT_LEVEL
+        decision = framed(b"bot", state.version.to_bytes(8, "big"), seat.to_bytes(1, "big"))
+        return ai_pb2.ChooseMoveRequest(
+            view=views.game_view(state, seat, head),
+            history=await self.games.history(state, seat),
+            level=level.value,
+            seed=hmac.digest(state.bot_seed, decision, "sha256"),
+        )
+
+    async def _end(self, row: Claimed) -> None:
+        loaded = await self.games.load(row.stream)
+        state = loaded.state
+        if state.stage is Stage.FINISHED and any(seat.reservation_id for seat in state.seats):
+            await self.peers.settle(settlement(row.stream, state, loaded.hash))
+        elif state.stage is Stage.CANCELLED:
+            request = wallet_pb2.VoidRequest(
+                request_id="void", game_id=str(row.stream), reason="GAME_CANCELLED"
+            )
+            await self.peers.void(request)
+        if state.table_id:
+            await self.peers.report(report(row.stream, state))
+
+
+def settlement(game_id: UUID, state: State, head: bytes) -> wallet_pb2.SettleRequest:
+    """What the wallet is told at the end of a game: every seat's chips in and out of banks."""
+    lines = [
+        wallet_pb2.SettleLine(
+            reservation_id=seat.reservation_id, paid_in=paid_in, paid_out=paid_out
+        )
+        for seat, (paid_in, paid_out) in zip(state.seats, bank_flows(state), strict=True)
+    ]
+    return wallet_pb2.SettleRequest(
+        request_id="settle", game_id=str(game_id), lines=lines, head=head
+    )
+
+
+def report(game_id: UUID, state: State) -> lobby_pb2.ReportGameRequest:
+    """What the table is told at the end of a game."""
+    request = lobby_pb2.ReportGameRequest(
+        request_id="report",
+        table_id=state.table_id,
+        game_id=str(game_id),
+        stage=view_pb2.Stage.ValueType(state.stage.value),
+        left_player_ids=[seat.player_id for seat in state.seats if seat.left],
+    )
+    if state.result is not None:
+        request.result.CopyFrom(views.result_message(state.result))
+    return request
+
+
+def _decision(key: str) -> tuple[int, int]:
+    seat, _, turn = key.partition(".")
+    return int(seat), int(turn)

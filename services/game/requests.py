@@ -1,0 +1,84 @@
+"""Requests of the game service read into commands; every refusal names the field."""
+
+import secrets
+from uuid import UUID
+
+from engines.shuffle import SERVER_SEED_BYTES
+from kozyr.game.v1 import game_pb2
+from kozyr.wallet.v1 import wallet_pb2
+from services.game import domain
+from services.game.model import AbsentPolicy, BotLevel, SeatOpened
+from services.kernel.errors import invalid
+from services.runtime import validate
+from services.runtime.settings import Settings
+from services.runtime.wire.games import options_from_wire
+
+SEED_MS_MIN = 1
+SEED_MS_MAX = 60_000
+"""Longest time for hashes, and again for seeds, in milliseconds."""
+
+
+def open_command(request: game_pb2.CreateGameRequest, settings: Settings) -> domain.Open:
+    """The game to open, with fresh secrets."""
+    variant, options = options_from_wire(request.options)
+    policy = validate.choice(
+        "absent_policy", request.absent_policy, [policy.value for policy in AbsentPolicy]
+    )
+    return domain.Open(
+        game_id=game_id("game_id", request.game_id),
+        variant=variant,
+        table_id=str(validate.uuid("table_id", request.table_id)),
+        options=options,
+        seats=tuple(_seat(n, seat) for n, seat in enumerate(request.seats)),
+        last_winner=request.last_winner if request.HasField("last_winner") else None,
+        turn_ms=validate.number(
+            "turn_ms",
+            request.turn_ms,
+            low=settings.turn_time_min_ms,
+            high=settings.turn_time_max_ms,
+        ),
+        seed_ms=validate.number("seed_ms", request.seed_ms, low=SEED_MS_MIN, high=SEED_MS_MAX),
+        spectators=request.spectators,
+        absent_policy=AbsentPolicy(policy),
+        server_seed=secrets.token_bytes(SERVER_SEED_BYTES),
+        bot_seed=secrets.token_bytes(SERVER_SEED_BYTES),
+    )
+
+
+def game_id(field: str, text: str) -> UUID:
+    """A game's id: a UUID version 7."""
+    parsed = validate.uuid(field, text)
+    if parsed.version != 7:
+        raise invalid(field, "must be a UUID version 7")
+    return parsed
+
+
+def pin_request(command: domain.Open) -> wallet_pb2.PinRequest | None:
+    """What the wallet must bind to this game before it opens; None where no chips are played."""
+    claims = [
+        wallet_pb2.ReservationClaim(
+            reservation_id=seat.reservation_id, account_id=seat.player_id, chips=seat.stack
+        )
+        for seat in command.seats
+        if seat.reservation_id
+    ]
+    if not claims:
+        return None
+    return wallet_pb2.PinRequest(request_id="pin", game_id=str(command.game_id), claims=claims)
+
+
+def _seat(number: int, seat: game_pb2.SeatSetup) -> SeatOpened:
+    where = f"seats[{number}]"
+    levels = [level.value for level in BotLevel]
+    level = validate.choice(f"{where}.bot_level", seat.bot_level, levels)
+    if seat.stack < 0:
+        raise invalid(f"{where}.stack", "must not be negative")
+    reservation = validate.optional_uuid(f"{where}.reservation_id", seat.reservation_id)
+    return SeatOpened(
+        player_id=str(validate.uuid(f"{where}.player_id", seat.player_id)),
+        bot_level=BotLevel(level),
+        stack=seat.stack,
+        reservation_id="" if reservation is None else str(reservation),
+    )
+
+

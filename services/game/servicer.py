@@ -1,0 +1,145 @@
+"""GameService: one method for each RPC. Whether the caller may see a game is decided first."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from kozyr.game.v1 import game_pb2, game_pb2_grpc, view_pb2
+from services.game import domain, requests, views
+from services.game.games import Games
+from services.game.model import State
+from services.game.listing import Listing
+from services.game.peers import Peers
+from services.game.signing import acknowledge
+from services.game.viewers import seat_of, viewer_of
+from services.game.watching import Watching
+from services.runtime.call import caller, note
+from services.runtime.settings import Settings
+from services.runtime.streams import Loaded, Outcome
+from services.runtime.wire.games import move_from_wire
+
+
+class GameServicer(game_pb2_grpc.GameServiceServicer):
+    """Games in play."""
+
+    def __init__(
+        self,
+        games: Games,
+        listing: Listing,
+        watching: Watching,
+        peers: Peers,
+        settings: Settings,
+        key: Ed25519PrivateKey,
+    ) -> None:
+        self._games = games
+        self._listing = listing
+        self._watching = watching
+        self._peers = peers
+        self._settings = settings
+        self._key = key
+
+    async def CreateGame(
+        self, request: game_pb2.CreateGameRequest, context: Any
+    ) -> game_pb2.CreateGameResponse:
+        """Bind the chips, then open the game."""
+        command = requests.open_command(request, self._settings)
+        pin = requests.pin_request(command)
+        if pin is not None:
+            domain.check_setup(command)
+            await self._peers.pin(pin)
+        outcome = await self._games.change(command.game_id, command, request, scope="lobby")
+        return game_pb2.CreateGameResponse(version=outcome.appended.version)
+
+    async def CancelGame(
+        self, request: game_pb2.CancelGameRequest, context: Any
+    ) -> game_pb2.CancelGameResponse:
+        """Lay a tombstone, unless the game has opened."""
+        game_id = requests.game_id("game_id", request.game_id)
+        return game_pb2.CancelGameResponse(opened=await self._games.cancel(game_id, request))
+
+    async def GetGame(
+        self, request: game_pb2.GetGameRequest, context: Any
+    ) -> game_pb2.GetGameResponse:
+        """The caller's view, with history if asked for."""
+        loaded = await self._load(request.game_id)
+        viewer = viewer_of(loaded.state, caller())
+        response = game_pb2.GetGameResponse(view=views.game_view(loaded.state, viewer, loaded.hash))
+        if request.history:
+            response.history.extend(await self._games.history(loaded.state, viewer))
+        return response
+
+    async def ListGames(
+        self, request: game_pb2.ListGamesRequest, context: Any
+    ) -> game_pb2.ListGamesResponse:
+        """A page of games."""
+        return await self._listing.page(request, caller())
+
+    async def CommitSeed(
+        self, request: game_pb2.CommitSeedRequest, context: Any
+    ) -> game_pb2.CommitSeedResponse:
+        """Take a seed's hash and acknowledge it under the service's signature."""
+        loaded = await self._load(request.game_id)
+        seat = seat_of(loaded.state, caller())
+        game_id = loaded.state.game_id
+        command = domain.CommitSeed(seat, request.hash)
+        outcome = await self._games.change(game_id, command, request, scope=str(seat))
+        row = outcome.appended.events[0]
+        signature = acknowledge(self._key, game_id, seat, request.hash, row.hash)
+        return game_pb2.CommitSeedResponse(
+            seat=seat, version=row.version, head=row.hash, signature=signature
+        )
+
+    async def RevealSeed(
+        self, request: game_pb2.RevealSeedRequest, context: Any
+    ) -> game_pb2.RevealSeedResponse:
+        """Take a seed."""
+        loaded = await self._load(request.game_id)
+        seat = seat_of(loaded.state, caller())
+        command = domain.RevealSeed(seat, request.seed)
+        outcome = await self._games.change(
+            loaded.state.game_id, command, request, scope=str(seat)
+        )
+        return game_pb2.RevealSeedResponse(version=outcome.appended.events[0].version)
+
+    async def SubmitMove(
+        self, request: game_pb2.SubmitMoveRequest, context: Any
+    ) -> game_pb2.SubmitMoveResponse:
+        """Make a move."""
+        loaded = await self._load(request.game_id)
+        seat = seat_of(loaded.state, caller())
+        move = move_from_wire(loaded.state.variant, request.move)
+        command = domain.Play(seat, request.turn, move)
+        outcome = await self._games.change(
+            loaded.state.game_id, command, request, scope=str(seat)
+        )
+        return game_pb2.SubmitMoveResponse(view=self._view(outcome, seat))
+
+    async def LeaveGame(
+        self, request: game_pb2.LeaveGameRequest, context: Any
+    ) -> game_pb2.LeaveGameResponse:
+        """Leave for good."""
+        loaded = await self._load(request.game_id)
+        seat = seat_of(loaded.state, caller())
+        outcome = await self._games.change(
+            loaded.state.game_id, domain.LeaveSeat(seat), request, scope=str(seat)
+        )
+        return game_pb2.LeaveGameResponse(view=self._view(outcome, seat))
+
+    async def WatchGame(
+        self, request: game_pb2.WatchGameRequest, context: Any
+    ) -> AsyncIterator[game_pb2.WatchGameResponse]:
+        """Follow a game until it ends."""
+        loaded = await self._load(request.game_id)
+        viewer = viewer_of(loaded.state, caller())
+        game_id, subject = loaded.state.game_id, caller().key
+        seen = self._watching.seen(game_id, subject, request.resume_token)
+        async for message in self._watching.follow(game_id, subject, viewer, seen):
+            yield message
+
+    def _view(self, outcome: Outcome[State], seat: int) -> view_pb2.GameView:
+        return views.game_view(outcome.state, seat, outcome.appended.events[-1].hash)
+
+    async def _load(self, game_id: str) -> Loaded[State]:
+        note(game=game_id)
+        return await self._games.load(requests.game_id("game_id", game_id))

@@ -1,0 +1,190 @@
+"""What a viewer is shown of a game: built field by field, never by taking things away.
+
+A viewer is a seat number, or None for anybody without a seat. Everything here depends only on what
+that viewer may know.
+"""
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from kozyr.game.v1 import variant_pb2, view_pb2
+from services.game.model import (
+    BotTookOver,
+    CommitsClosed,
+    DealRevealed,
+    DealSeeded,
+    EngineEvent,
+    Event,
+    GameCancelled,
+    GameFinished,
+    GameOpened,
+    PlayerReturned,
+    Result,
+    Seat,
+    SeedCommitted,
+    SeedRevealed,
+    SeedsClosed,
+    Stage,
+    State,
+)
+from services.game.rulebook import engine_for
+from services.kernel.envelope import Recorded
+from services.runtime.wire.cards import cards_to_wire
+from services.runtime.wire.games import HAPPENINGS, VIEWS
+
+VARIANTS = {
+    "azi": variant_pb2.VARIANT_AZI,
+    "durak": variant_pb2.VARIANT_DURAK,
+    "rami": variant_pb2.VARIANT_RAMI,
+}
+
+
+def timestamp(at: int) -> Timestamp:
+    """A Timestamp of Unix microseconds."""
+    return Timestamp(seconds=at // 1_000_000, nanos=at % 1_000_000 * 1_000)
+
+
+def game_view(state: State, viewer: int | None, head: bytes) -> view_pb2.GameView:
+    """The game as this viewer sees it at the state's version."""
+    view = view_pb2.GameView(
+        game_id=str(state.game_id),
+        table_id=state.table_id,
+        variant=VARIANTS[state.variant],
+        rules=state.rules,
+        version=state.version,
+        head=head,
+        stage=state.stage.value,
+        turn=state.turn,
+        seat=viewer,
+        seats=[_seat(seat) for seat in state.seats],
+        clock=_clock(state),
+        server_seed_hash=state.server_seed_hash,
+        server_seed=state.server_seed if state.ended else b"",
+        recorded_time=timestamp(state.recorded_at),
+    )
+    if state.engine is not None:
+        engine = engine_for(state.rules)
+        view.to_act.extend(engine.to_act(state.engine))
+        table = VIEWS[state.variant].to_wire(engine.view(state.engine, viewer))
+        getattr(view, state.variant).CopyFrom(table)
+    if state.result is not None:
+        view.result.CopyFrom(result_message(state.result))
+    return view
+
+
+def summary(state: State) -> dict[str, Any]:
+    """The fields of a game in a list; the same for every viewer."""
+    return {
+        "game_id": str(state.game_id),
+        "table_id": state.table_id,
+        "variant": VARIANTS[state.variant],
+        "rules": state.rules,
+        "stage": state.stage.value,
+        "version": state.version,
+        "seats": [_seat(seat) for seat in state.seats],
+        "opened_time": timestamp(state.opened_at),
+        "ended_time": timestamp(state.recorded_at) if state.ended else None,
+        "result": None if state.result is None else result_message(state.result),
+    }
+
+
+def result_message(result: Result) -> view_pb2.Result:
+    """The result on the wire."""
+    return view_pb2.Result(
+        winner=result.winner,
+        durak=result.durak,
+        null=result.null,
+        seats=[
+            view_pb2.SeatResult(
+                seat=line.seat,
+                player_id=line.player_id,
+                stack_before=line.stack_before,
+                stack_after=line.stack_after,
+                place=line.place,
+                points=line.points,
+            )
+            for line in result.seats
+        ],
+    )
+
+
+def happenings(
+    variant: str, rows: Sequence[tuple[Recorded, Event]], viewer: int | None
+) -> list[view_pb2.Happening]:
+    """What these events are to this viewer; events that are nothing to him are left out."""
+    shown = (_happening(variant, row, event, viewer) for row, event in rows)
+    return [happening for happening in shown if happening is not None]
+
+
+def _seat(seat: Seat) -> view_pb2.GameSeat:
+    return view_pb2.GameSeat(
+        player_id=seat.player_id,
+        bot_level=seat.bot_level.value,
+        left=seat.left,
+        bot_plays=seat.bot_plays,
+        missed_turns=seat.missed,
+        seed_status=seat.seed_status.value,
+        seed_hash=seat.seed_hash,
+        seed=seat.seed,
+    )
+
+
+def _clock(state: State) -> view_pb2.Clock:
+    deadline = None if state.deadline is None else timestamp(state.deadline)
+    return view_pb2.Clock(deadline_time=deadline, turn_ms=state.turn_ms)
+
+
+def _happening(
+    variant: str, row: Recorded, event: Event, viewer: int | None
+) -> view_pb2.Happening | None:
+    happening = view_pb2.Happening(version=row.version, recorded_time=timestamp(row.recorded_at))
+    match event:
+        case EngineEvent():
+            shown = HAPPENINGS[variant].show(event.event, viewer)
+            if shown is None:
+                return None
+            getattr(happening, variant).CopyFrom(shown)
+        case GameOpened():
+            happening.opened.server_seed_hash = event.server_seed_hash
+        case SeedCommitted():
+            happening.seed_committed.seat = event.seat
+            happening.seed_committed.hash = event.hash
+        case CommitsClosed():
+            happening.commits_closed.SetInParent()
+            happening.commits_closed.absent.extend(event.absent)
+        case SeedRevealed():
+            happening.seed_revealed.seat = event.seat
+            happening.seed_revealed.seed = event.seed
+        case SeedsClosed():
+            happening.seeds_closed.SetInParent()
+            happening.seeds_closed.absent.extend(event.absent)
+        case DealSeeded():
+            happening.deal_seeded.deal = event.deal
+            happening.deal_seeded.seed_hash = event.seed_hash
+        case DealRevealed():
+            _show_deal(happening.deal_revealed, event)
+        case BotTookOver():
+            happening.bot_took_over.seat = event.seat
+        case PlayerReturned():
+            happening.player_returned.seat = event.seat
+        case GameFinished():
+            happening.finished.result.CopyFrom(result_message(event.result))
+            happening.finished.server_seed = event.server_seed
+        case GameCancelled():
+            happening.cancelled.reason = event.reason
+            happening.cancelled.server_seed = event.server_seed
+        case _:
+            assert_never(event)
+    return happening
+
+
+def _show_deal(shown: view_pb2.DealRevealed, event: DealRevealed) -> None:
+    shown.deal = event.deal
+    shown.seed = event.seed
+    shown.deck.extend(cards_to_wire(event.deck))
+    for dropped in event.dropped:
+        shown.dropped.add(seat=dropped.seat, card=cards_to_wire((dropped.card,))[0])
+
+

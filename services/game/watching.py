@@ -1,0 +1,105 @@
+"""Following a game: a snapshot, then one message an append, resumable on any replica.
+
+A watcher pulls: it holds no queue. When it falls too far behind, or asks for too old a version, it
+gets a snapshot that says which versions it stands for.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from uuid import UUID
+
+from kozyr.game.v1 import game_pb2
+from services.game import audit, codec, domain, views
+from services.game.games import Games
+from services.game.model import State
+from services.kernel.envelope import Recorded
+from services.kernel.errors import unavailable
+from services.runtime.drain import Drain
+from services.runtime.seal import open_token, seal_token
+
+STEPS_MAX = 200
+"""A watcher more than so many versions behind gets a snapshot instead of steps."""
+HEARTBEAT_MS = 10_000
+"""A silent stream says so after this time."""
+
+Message = game_pb2.WatchGameResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """Streams of games. `key` signs resume tokens."""
+
+    games: Games
+    drain: Drain
+    key: bytes
+    heartbeat_ms: int = HEARTBEAT_MS
+
+    def seen(self, game_id: UUID, subject: str, token: bytes) -> int | None:
+        """The version a resume token stands for, None for an empty one; raises Refused."""
+        if not token:
+            return None
+        (version,) = open_token(self.key, "watch", (str(game_id), subject), token)
+        return int(version or 0)
+
+    async def follow(
+        self, game_id: UUID, subject: str, viewer: int | None, seen: int | None
+    ) -> AsyncIterator[Message]:
+        """The messages from after `seen` on; ends with the game, or when the process drains."""
+        loaded = await self.games.load(game_id)
+        state, head = loaded.state, loaded.hash
+        if seen is None or seen > state.version or state.version - seen > STEPS_MAX:
+            first = 1 if seen is None or seen > state.version else seen + 1
+            yield self._snapshot(game_id, subject, viewer, state, head, first)
+        else:
+            state = await self.games.state_at(game_id, seen)
+        while not self.drain.started.is_set():
+            rows = await self.games.rows(game_id, after=state.version)
+            if len(rows) > STEPS_MAX:
+                first = state.version + 1
+                state, head = self.games.fold(state, rows), rows[-1].hash
+                yield self._snapshot(game_id, subject, viewer, state, head, first)
+                continue
+            for group in audit.appends(rows):
+                message, state = self._step(state, group, viewer)
+                message.resume_token = self._token(game_id, subject, state.version)
+                yield message
+            if state.ended:
+                return
+            news = await self.games.feed.wait(game_id, state.version, self.heartbeat_ms / 1000)
+            if news == state.version and not self.drain.started.is_set():
+                token = self._token(game_id, subject, state.version)
+                beat = game_pb2.Heartbeat(version=state.version)
+                yield Message(heartbeat=beat, resume_token=token)
+        raise unavailable("DRAINING", "this replica is going away; resume with the last token")
+
+    def _snapshot(
+        self,
+        game_id: UUID,
+        subject: str,
+        viewer: int | None,
+        state: State,
+        head: bytes,
+        first: int,
+    ) -> Message:
+        snapshot = game_pb2.Snapshot(
+            from_version=first, view=views.game_view(state, viewer, head)
+        )
+        token = self._token(game_id, subject, state.version)
+        return Message(snapshot=snapshot, resume_token=token)
+
+    def _step(
+        self, state: State, rows: tuple[Recorded, ...], viewer: int | None
+    ) -> tuple[Message, State]:
+        pairs = [(row, codec.decode(row)) for row in rows]
+        for row, event in pairs:
+            state = domain.evolve(state, event, row.recorded_at)
+        step = game_pb2.Step(
+            from_version=rows[0].version,
+            to_version=rows[-1].version,
+            happenings=views.happenings(state.variant, pairs, viewer),
+            view=views.game_view(state, viewer, rows[-1].hash),
+        )
+        return Message(step=step), state
+
+    def _token(self, game_id: UUID, subject: str, version: int) -> bytes:
+        return seal_token(self.key, "watch", (str(game_id), subject), (version,))
