@@ -1,6 +1,6 @@
 """Games on their streams: loading, changing, reading back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from google.protobuf.message import Message
@@ -47,7 +47,17 @@ class Games:
         self.store = store
         self.feed = feed
         self._decider = decider
-        self._streams = Streams(store, decider, published=feed.published, cached=cached)
+        self._changed: list[Callable[[], None]] = []
+        self._streams = Streams(store, decider, published=self._published, cached=cached)
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        """Call `wake` after every append made here: something may have become due."""
+        self._changed.append(wake)
+
+    def _published(self, game_id: UUID, version: int) -> None:
+        self.feed.published(game_id, version)
+        for wake in self._changed:
+            wake()
 
     async def load(self, game_id: UUID) -> Loaded[State]:
         """The game now; a game that does not exist has the stage ABSENT."""

@@ -1,0 +1,137 @@
+"""AuditService: reading, replaying and verifying logs, and disputes about them."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from kozyr.game.events.v1 import game_pb2 as stored
+from kozyr.game.v1 import audit_pb2, audit_pb2_grpc
+from services.game import audit, export, requests, views
+from services.game.disputes import Disputes
+from services.game.games import Games
+from services.game.model import Stage, State
+from services.game.peers import Peers
+from services.game.settled import wallet_faults
+from services.game.viewers import missing, seat_of
+from services.kernel.errors import precondition
+from services.runtime import validate
+from services.runtime.auth import Role
+from services.runtime.call import caller, note
+
+ROWS_DEFAULT = 200
+ROWS_MAX = 1_000
+
+
+class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
+    """For operators; players read, export and dispute the games they sat in, once these ended."""
+
+    def __init__(self, games: Games, peers: Peers, disputes: Disputes) -> None:
+        self._games = games
+        self._peers = peers
+        self._disputes = disputes
+
+    async def ReadLog(
+        self, request: audit_pb2.ReadLogRequest, context: Any
+    ) -> audit_pb2.ReadLogResponse:
+        """Stored rows; secrets only after the end."""
+        state = await self._find(request.game_id)
+        size = validate.page_size(request.page_size, default=ROWS_DEFAULT, high=ROWS_MAX)
+        rows = await self._games.rows(state.game_id, request.after_version, size + 1)
+        return audit_pb2.ReadLogResponse(
+            rows=[export.log_row(row, secrets=state.ended) for row in rows[:size]],
+            more=len(rows) > size,
+        )
+
+    async def ReplayGame(
+        self, request: audit_pb2.ReplayGameRequest, context: Any
+    ) -> AsyncIterator[audit_pb2.ReplayGameResponse]:
+        """The state after each append of an ended game, as every seat saw it."""
+        state = await self._find_ended(request.game_id)
+        last = request.to_version or state.version
+        for step in audit.replay(await self._games.rows(state.game_id)):
+            if step.rows[-1].version < request.from_version:
+                continue
+            if step.rows[0].version > last:
+                return
+            yield _replayed(step)
+
+    async def VerifyGame(
+        self, request: audit_pb2.VerifyGameRequest, context: Any
+    ) -> audit_pb2.VerifyGameResponse:
+        """Re-execute the log from its rows, and compare it with the wallet."""
+        game_id = requests.game_id("game_id", request.game_id)
+        note(game=game_id)
+        head = await self._games.store.head(game_id)
+        if head is None:
+            raise missing()
+        rows = await self._games.rows(game_id)
+        faults = audit.verify_log(game_id, rows, head)
+        if not faults:
+            faults = await wallet_faults(self._peers, game_id, rows)
+        return audit_pb2.VerifyGameResponse(
+            faults=[
+                audit_pb2.Fault(version=f.version, kind=f.kind, detail=f.detail) for f in faults
+            ],
+            events=len(rows),
+            checks=audit.CHECKS,
+        )
+
+    async def ExportGame(
+        self, request: audit_pb2.ExportGameRequest, context: Any
+    ) -> audit_pb2.ExportGameResponse:
+        """An ended game as one JSON document."""
+        state = await self._find_ended(request.game_id)
+        rows = await self._games.rows(state.game_id)
+        return audit_pb2.ExportGameResponse(document=export.document(state, rows))
+
+    async def OpenDispute(
+        self, request: audit_pb2.OpenDisputeRequest, context: Any
+    ) -> audit_pb2.OpenDisputeResponse:
+        """A player disputes a game he sat in."""
+        loaded = await self._games.load(requests.game_id("game_id", request.game_id))
+        seat_of(loaded.state, caller())
+        dispute = await self._disputes.open(request, caller().subject, loaded.state.version)
+        return audit_pb2.OpenDisputeResponse(dispute=dispute)
+
+    async def ListDisputes(
+        self, request: audit_pb2.ListDisputesRequest, context: Any
+    ) -> audit_pb2.ListDisputesResponse:
+        """All disputes for operators, a player's own for players."""
+        return await self._disputes.page(request, caller())
+
+    async def ResolveDispute(
+        self, request: audit_pb2.ResolveDisputeRequest, context: Any
+    ) -> audit_pb2.ResolveDisputeResponse:
+        """An operator's ruling."""
+        dispute = await self._disputes.rule(request, caller().subject)
+        return audit_pb2.ResolveDisputeResponse(dispute=dispute)
+
+    async def _find(self, text: str) -> State:
+        """The game, for operators and for those who sat in it."""
+        game_id = requests.game_id("game_id", text)
+        note(game=game_id)
+        state = (await self._games.load(game_id)).state
+        if state.stage is Stage.ABSENT:
+            raise missing()
+        if caller().role is not Role.OPERATOR:
+            seat_of(state, caller())
+        return state
+
+    async def _find_ended(self, text: str) -> State:
+        state = await self._find(text)
+        if not state.ended:
+            raise precondition("GAME_RUNNING", "hands are shown after the game has ended")
+        return state
+
+
+def _replayed(step: audit.Append) -> audit_pb2.ReplayGameResponse:
+    metadata = stored.Metadata.FromString(step.rows[0].metadata)
+    state, head = step.after, step.rows[-1].hash
+    pairs = list(zip(step.rows, step.events, strict=True))
+    return audit_pb2.ReplayGameResponse(
+        from_version=step.rows[0].version,
+        to_version=step.rows[-1].version,
+        actor=metadata.actor,
+        reason=metadata.reason,
+        happenings=views.happenings(state.variant, pairs, None),
+        views=[views.game_view(state, seat, head) for seat in range(len(state.seats))],
+    )

@@ -1,0 +1,61 @@
+"""The game service's process: what it is made of, and its main."""
+
+from pathlib import Path
+
+import grpc
+
+from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, game_pb2_grpc
+from services.game.auditing import AuditServicer
+from services.game.disputes import Disputes
+from services.game.games import Games, decider
+from services.game.listing import Listing
+from services.game.peers import Peers
+from services.game.reactions import Reactions
+from services.game.servicer import GameServicer
+from services.game.watching import Watching
+from services.runtime.due import DueWorker
+from services.runtime.eventstore import MIGRATIONS, open_store, supervised
+from services.runtime.feed import Feed
+from services.runtime.keys import load_private
+from services.runtime.server import Process, Service, run
+
+FOLDERS: tuple[Path, ...] = (MIGRATIONS,)
+"""Migrations of the game's database."""
+
+
+async def compose(process: Process) -> Service:
+    """Open the game service's database and put its parts together."""
+    settings = process.settings
+    store = await open_store(settings, "game", FOLDERS)
+    feed = Feed(store, interval_ms=settings.feed_interval_ms)
+    games = Games(store, decider(settings.bot_delay_ms), feed, cached=settings.games_cached)
+    peers = Peers(process.peers)
+    worker = DueWorker(store, Reactions(games, peers).handle, name=process.name)
+    games.on_change(worker.wake)
+    watching = Watching(games, process.drain, process.seal_key, settings.heartbeat_ms)
+    key = load_private(settings.keys() / "game.key")
+
+    def add(server: grpc.aio.Server) -> None:
+        servicer = GameServicer(
+            games, Listing(games, process.seal_key), watching, peers, settings, key
+        )
+        game_pb2_grpc.add_GameServiceServicer_to_server(servicer, server)
+        auditor = AuditServicer(games, peers, Disputes(store, process.seal_key))
+        audit_pb2_grpc.add_AuditServiceServicer_to_server(auditor, server)
+
+    return Service(
+        add=add,
+        files=(game_pb2.DESCRIPTOR, audit_pb2.DESCRIPTOR),
+        checks={"store": store.check},
+        tasks=supervised(process.drain, feed=feed, due=worker),
+        close=store.close,
+    )
+
+
+def main() -> int:
+    """Run the game service until it is told to stop; returns the exit code."""
+    return run("game", compose)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,57 @@
+"""Whether the wallet agrees with a game's log, to the chip."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from kozyr.wallet.v1 import wallet_pb2
+from services.game.audit import Fault, replay
+from services.game.model import Stage, State
+from services.game.peers import Peers
+from services.game.results import bank_flows
+from services.kernel.envelope import Recorded
+
+Reservation = wallet_pb2.ReservationState
+
+
+async def wallet_faults(peers: Peers, game_id: UUID, rows: Sequence[Recorded]) -> list[Fault]:
+    """Differences between the log and what the wallet holds or paid for the game.
+
+    A game that has just ended may not have been settled yet; its chips are then still pinned.
+    """
+    state = State()
+    for step in replay(rows):
+        state = step.after
+    if state.stage is Stage.CANCELLED or not any(seat.reservation_id for seat in state.seats):
+        return []
+    wallet = await peers.reservations(str(game_id))
+    return compare(state, rows[-1].hash, wallet)
+
+
+def compare(
+    state: State, head: bytes, wallet: wallet_pb2.ListReservationsResponse
+) -> list[Fault]:
+    """Every seat's reservation beside the log's numbers."""
+    held = {reservation.reservation_id: reservation for reservation in wallet.reservations}
+    expected = {seat.reservation_id for seat in state.seats}
+    if set(held) != expected:
+        return [Fault(0, "WALLET_DIFFERS", "the wallet holds other reservations than the game's")]
+    flows = bank_flows(state) if state.stage is Stage.FINISHED else None
+    faults = []
+    for number, seat in enumerate(state.seats):
+        reservation = held[seat.reservation_id]
+        if reservation.account_id != seat.player_id or reservation.chips != seat.stack:
+            faults.append(_fault(number, "brought other chips to the game"))
+        elif reservation.state == Reservation.RESERVATION_STATE_POSTED:
+            if flows is None:
+                faults.append(_fault(number, "was settled before the game ended"))
+            elif reservation.paid_out != seat.stack - flows[number][0] + flows[number][1]:
+                faults.append(_fault(number, "was paid other chips than the log says"))
+        elif reservation.state != Reservation.RESERVATION_STATE_PINNED:
+            faults.append(_fault(number, "is neither held nor settled"))
+    if wallet.settled_head and wallet.settled_head != head:
+        faults.append(Fault(0, "WALLET_DIFFERS", "the wallet settled another end of this log"))
+    return faults
+
+
+def _fault(seat: int, problem: str) -> Fault:
+    return Fault(0, "WALLET_DIFFERS", f"seat {seat} {problem}")

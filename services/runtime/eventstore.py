@@ -1,0 +1,63 @@
+"""A service's event store from its settings, and what keeps running beside it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+from services.runtime.drain import Drain
+from services.runtime.due import DueWorker
+from services.runtime.feed import Feed
+from services.runtime.keys import master_key
+from services.runtime.migrate import migrate_engine
+from services.runtime.database import open_engine
+from services.runtime.settings import Settings
+from services.runtime.store.sealing import MasterKeys
+from services.runtime.store.sql import SqlStore
+
+MIGRATIONS = Path(__file__).parent / "store" / "migrations"
+"""The event store's own migrations."""
+WATCHED_EVERY_S = 1.0
+
+
+class Unhealthy(Exception):
+    """A part that must keep running has stopped."""
+
+
+async def open_store(settings: Settings, service: str, folders: Sequence[Path]) -> SqlStore:
+    """The store of a service's database; an embedded one (SQLite) is migrated on the way."""
+    url = settings.database_url(service)
+    engine = open_engine(url)
+    if engine.dialect.name == "sqlite":
+        await migrate_engine(engine, folders)
+    keys = MasterKeys(settings.master_key_id, {settings.master_key_id: master_key(settings)})
+    return SqlStore(engine, keys)
+
+
+def supervised(
+    drain: Drain, *, feed: Feed, due: DueWorker
+) -> Mapping[str, Callable[[], Awaitable[None]]]:
+    """The feed and the worker as tasks of a process: started, watched, and stopped on drain."""
+
+    async def run_feed() -> None:
+        feed.start()
+        await _until(drain, lambda: feed.healthy)
+        await feed.stop()
+
+    async def run_due() -> None:
+        due.start()
+        await _until(drain, lambda: due.healthy)
+        await due.stop()
+
+    return {"feed": run_feed, "due": run_due}
+
+
+async def _until(drain: Drain, healthy: Callable[[], bool]) -> None:
+    """Return when the process drains; raise Unhealthy when the part has stopped before."""
+    while not drain.started.is_set():
+        if not healthy():
+            raise Unhealthy
+        try:
+            async with asyncio.timeout(WATCHED_EVERY_S):
+                await drain.started.wait()
+        except TimeoutError:
+            continue
