@@ -1,0 +1,79 @@
+"""A game's log as rows to read and as one JSON document."""
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+
+from kozyr.game.v1 import audit_pb2
+from services.game import codec, views
+from services.game.model import State
+from services.kernel.envelope import Recorded
+
+FORMAT = "kozyr game 1"
+
+
+def log_row(row: Recorded, *, secrets: bool) -> audit_pb2.LogRow:
+    """A stored row; salt and secret only where `secrets` may be shown."""
+    return audit_pb2.LogRow(
+        version=row.version,
+        name=row.name,
+        schema=row.schema,
+        payload=row.payload,
+        secret_digest=row.secret_digest or b"",
+        salt=(row.salt or b"") if secrets else b"",
+        secret=(codec.shown_secret(row) or b"") if secrets else b"",
+        metadata=row.metadata,
+        request_id=row.request_id or "",
+        body_hash=row.body_hash or b"",
+        recorded_at=row.recorded_at,
+        hash=row.hash,
+        readable=json.dumps(readable(row), sort_keys=True),
+    )
+
+
+def readable(row: Recorded) -> dict[str, Any]:
+    """An event's public payload in words, for reading only."""
+    return MessageToDict(codec.payload_message(row), preserving_proto_field_name=True)
+
+
+def document(state: State, rows: Sequence[Recorded]) -> bytes:
+    """An ended game: every row with its octets in base64, and the result in words."""
+    result = None
+    if state.result is not None:
+        message = views.result_message(state.result)
+        result = MessageToDict(message, preserving_proto_field_name=True)
+    body = {
+        "format": FORMAT,
+        "game": str(state.game_id),
+        "rules": state.rules,
+        "version": state.version,
+        "head": rows[-1].hash.hex(),
+        "result": result,
+        "events": [_row(row) for row in rows],
+    }
+    return json.dumps(body, indent=1, ensure_ascii=False).encode()
+
+
+def _row(row: Recorded) -> dict[str, Any]:
+    return {
+        "version": row.version,
+        "name": row.name,
+        "schema": row.schema,
+        "payload": _text(row.payload),
+        "secret_digest": _text(row.secret_digest),
+        "salt": _text(row.salt),
+        "secret": _text(row.secret),
+        "metadata": _text(row.metadata),
+        "request_id": row.request_id,
+        "body_hash": _text(row.body_hash),
+        "recorded_at": row.recorded_at,
+        "hash": _text(row.hash),
+        "readable": readable(row),
+    }
+
+
+def _text(octets: bytes | None) -> str | None:
+    return None if octets is None else base64.b64encode(octets).decode()
