@@ -91,7 +91,7 @@ def verify_log(game_id: UUID, rows: Sequence[Recorded], head: Head | None) -> li
             step = next(steps)
         except StopIteration:
             return faults
-        except Exception as problem:  # a damaged payload may fail in any way
+        except Exception as problem:  # noqa: BLE001 - a damaged payload may fail in any way
             kind = type(problem).__name__
             return [*faults, Fault(version, "UNREADABLE", f"the event cannot be read ({kind})")]
         version = step.rows[-1].version + 1

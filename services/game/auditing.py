@@ -5,6 +5,7 @@ from typing import Any
 
 from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import audit_pb2, audit_pb2_grpc
+
 from services.game import audit, export, requests, views
 from services.game.disputes import Disputes
 from services.game.games import Games

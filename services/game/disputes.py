@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from google.protobuf.message import Message
-
-from engines.shuffle import digest, framed
 from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import audit_pb2
+
+from engines.shuffle import digest, framed
 from services.game.views import timestamp
 from services.kernel.decider import Decider
 from services.kernel.envelope import NewEvent, Plan, Recorded
@@ -114,7 +114,9 @@ class Disputes:
         stream = dispute_id(UUID(request.game_id), player, request.request_id)
         return await self._transact(stream, opened, request)
 
-    async def rule(self, request: audit_pb2.ResolveDisputeRequest, operator: str) -> audit_pb2.Dispute:
+    async def rule(
+        self, request: audit_pb2.ResolveDisputeRequest, operator: str
+    ) -> audit_pb2.Dispute:
         """Record an operator's ruling."""
         rulings = [audit_pb2.RULING_DISMISSED, audit_pb2.RULING_UPHELD]
         ruled = stored.DisputeRuled(

@@ -143,7 +143,7 @@ def decide(state: State, command: GameCommand) -> Sequence[Event]:
             return _reveal(state, command)
         case CloseSeeds():
             if state.stage is not command.stage:
-                raise Moot()
+                raise Moot
             return _close_commits(state) if state.stage is Stage.COMMITTING else _deal(state, ())
         case Play():
             return _play(state, command)
@@ -222,7 +222,7 @@ def _engine_initial(
 
 def _cancel(state: State) -> Sequence[Event]:
     if state.stage is not Stage.ABSENT:
-        raise Moot()
+        raise Moot
     return (GameCancelled("NEVER_OPENED", b""),)
 
 
@@ -297,10 +297,10 @@ def _require_playing(state: State) -> None:
 
 def _expire(state: State, command: Expire) -> Sequence[Event]:
     if state.stage is not Stage.PLAYING or state.turn != command.turn:
-        raise Moot()
+        raise Moot
     engine = engine_for(state.rules)
     if command.seat not in engine.to_act(state.engine):
-        raise Moot()
+        raise Moot
     seat = state.seats[command.seat]
     absent = state.absent_policy is AbsentPolicy.BOT and not seat.is_bot
     takes_over = absent and seat.missed + 1 >= MISSED_TURNS_BEFORE_BOT
@@ -364,9 +364,7 @@ def _apply(state: State, event: Event, at: int) -> State:
         case GameOpened():
             return _apply_opened(state, event, at)
         case SeedCommitted():
-            return _seat(
-                state, event.seat, seed_status=SeedStatus.COMMITTED, seed_hash=event.hash
-            )
+            return _seat(state, event.seat, seed_status=SeedStatus.COMMITTED, seed_hash=event.hash)
         case CommitsClosed():
             return replace(_mark_absent(state, event.absent), stage=Stage.REVEALING)
         case SeedRevealed():

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
-
 from kozyr.game.v1 import audit_pb2
+
 from services.game import codec, views
 from services.game.model import State
 from services.kernel.envelope import Recorded

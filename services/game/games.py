@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from google.protobuf.message import Message
-
 from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import view_pb2
+
 from services.game import codec, domain, views
 from services.game.model import Event, State
 from services.kernel.decider import Decider, fold

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kozyr.game.v1 import game_pb2
+
 from services.game import views
 from services.game.games import Games
 from services.kernel.ids import parse_uuid
@@ -25,9 +26,7 @@ class Listing:
         self, request: game_pb2.ListGamesRequest, caller: Caller
     ) -> game_pb2.ListGamesResponse:
         """One page; players see the games they sat in, whatever player they name."""
-        size = validate.page_size(
-            request.page_size, default=PAGE_SIZE_DEFAULT, high=PAGE_SIZE_MAX
-        )
+        size = validate.page_size(request.page_size, default=PAGE_SIZE_DEFAULT, high=PAGE_SIZE_MAX)
         tag = self._tag(request, caller)
         running = request.running if request.HasField("running") else None
         bound = (tag, request.table_id, running)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from kozyr.ai.v1 import ai_pb2, ai_pb2_grpc
 from kozyr.lobby.v1 import lobby_pb2, lobby_pb2_grpc
 from kozyr.wallet.v1 import wallet_pb2, wallet_pb2_grpc
+
 from services.runtime.clients import Peers as Clients
 
 
@@ -43,7 +44,9 @@ class Peers:
     async def report(self, request: lobby_pb2.ReportGameRequest) -> lobby_pb2.ReportGameResponse:
         """Tell the table how a game ended."""
         client = self.clients.client("lobby")
-        return await client.call(lobby_pb2_grpc.LobbyServiceStub(client.channel).ReportGame, request)
+        return await client.call(
+            lobby_pb2_grpc.LobbyServiceStub(client.channel).ReportGame, request
+        )
 
     def _wallet(self):  # type: ignore[no-untyped-def]
         client = self.clients.client("wallet")

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
-
-from engines.shuffle import framed
 from kozyr.ai.v1 import ai_pb2
 from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import view_pb2
 from kozyr.lobby.v1 import lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2
+
+from engines.shuffle import framed
 from services.game import domain, views
 from services.game.games import Games
 from services.game.model import BotLevel, Stage, State
@@ -84,13 +84,9 @@ class Reactions:
             if refusal.kind is Kind.UNAVAILABLE:
                 raise
             # The deadline's own move follows; a bot must not be able to get here by its choice.
-            log.error(
-                "bot_move_refused", game=str(row.stream), seat=seat, reason=refusal.reason
-            )
+            log.error("bot_move_refused", game=str(row.stream), seat=seat, reason=refusal.reason)
 
-    async def _question(
-        self, state: State, seat: int, head: bytes
-    ) -> ai_pb2.ChooseMoveRequest:
+    async def _question(self, state: State, seat: int, head: bytes) -> ai_pb2.ChooseMoveRequest:
         level = state.seats[seat].bot_level
         if level is BotLevel.PERSON:
             level = ABSENT_LEVEL

@@ -3,9 +3,10 @@
 import secrets
 from uuid import UUID
 
-from engines.shuffle import SERVER_SEED_BYTES
 from kozyr.game.v1 import game_pb2
 from kozyr.wallet.v1 import wallet_pb2
+
+from engines.shuffle import SERVER_SEED_BYTES
 from services.game import domain
 from services.game.model import AbsentPolicy, BotLevel, SeatOpened
 from services.kernel.errors import invalid
@@ -80,5 +81,3 @@ def _seat(number: int, seat: game_pb2.SeatSetup) -> SeatOpened:
         stack=seat.stack,
         reservation_id="" if reservation is None else str(reservation),
     )
-
-

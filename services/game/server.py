@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import grpc
-
 from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, game_pb2_grpc
+
 from services.game.auditing import AuditServicer
 from services.game.disputes import Disputes
 from services.game.games import Games, decider

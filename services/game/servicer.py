@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from kozyr.game.v1 import game_pb2, game_pb2_grpc, view_pb2
+
 from services.game import domain, requests, views
 from services.game.games import Games
-from services.game.model import State
 from services.game.listing import Listing
+from services.game.model import State
 from services.game.peers import Peers
 from services.game.signing import acknowledge
 from services.game.viewers import seat_of, viewer_of
@@ -97,9 +97,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         loaded = await self._load(request.game_id)
         seat = seat_of(loaded.state, caller())
         command = domain.RevealSeed(seat, request.seed)
-        outcome = await self._games.change(
-            loaded.state.game_id, command, request, scope=str(seat)
-        )
+        outcome = await self._games.change(loaded.state.game_id, command, request, scope=str(seat))
         return game_pb2.RevealSeedResponse(version=outcome.appended.events[0].version)
 
     async def SubmitMove(
@@ -110,9 +108,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         seat = seat_of(loaded.state, caller())
         move = move_from_wire(loaded.state.variant, request.move)
         command = domain.Play(seat, request.turn, move)
-        outcome = await self._games.change(
-            loaded.state.game_id, command, request, scope=str(seat)
-        )
+        outcome = await self._games.change(loaded.state.game_id, command, request, scope=str(seat))
         return game_pb2.SubmitMoveResponse(view=self._view(outcome, seat))
 
     async def LeaveGame(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from kozyr.wallet.v1 import wallet_pb2
+
 from services.game.audit import Fault, replay
 from services.game.model import Stage, State
 from services.game.peers import Peers
@@ -27,9 +28,7 @@ async def wallet_faults(peers: Peers, game_id: UUID, rows: Sequence[Recorded]) -
     return compare(state, rows[-1].hash, wallet)
 
 
-def compare(
-    state: State, head: bytes, wallet: wallet_pb2.ListReservationsResponse
-) -> list[Fault]:
+def compare(state: State, head: bytes, wallet: wallet_pb2.ListReservationsResponse) -> list[Fault]:
     """Every seat's reservation beside the log's numbers."""
     held = {reservation.reservation_id: reservation for reservation in wallet.reservations}
     expected = {seat.reservation_id for seat in state.seats}

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any, assert_never
 
 from google.protobuf.timestamp_pb2 import Timestamp
-
 from kozyr.game.v1 import variant_pb2, view_pb2
+
 from services.game.model import (
     BotTookOver,
     CommitsClosed,
@@ -26,7 +26,6 @@ from services.game.model import (
     SeedCommitted,
     SeedRevealed,
     SeedsClosed,
-    Stage,
     State,
 )
 from services.game.rulebook import engine_for
@@ -186,5 +185,3 @@ def _show_deal(shown: view_pb2.DealRevealed, event: DealRevealed) -> None:
     shown.deck.extend(cards_to_wire(event.deck))
     for dropped in event.dropped:
         shown.dropped.add(seat=dropped.seat, card=cards_to_wire((dropped.card,))[0])
-
-

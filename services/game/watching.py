@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kozyr.game.v1 import game_pb2
+
 from services.game import audit, codec, domain, views
 from services.game.games import Games
 from services.game.model import State
@@ -81,9 +82,7 @@ class Watching:
         head: bytes,
         first: int,
     ) -> Message:
-        snapshot = game_pb2.Snapshot(
-            from_version=first, view=views.game_view(state, viewer, head)
-        )
+        snapshot = game_pb2.Snapshot(from_version=first, view=views.game_view(state, viewer, head))
         token = self._token(game_id, subject, state.version)
         return Message(snapshot=snapshot, resume_token=token)
 
