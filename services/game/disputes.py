@@ -29,7 +29,7 @@ PAGE_SIZE_MAX = 100
 DISPUTE_VERSION = 8
 """The UUID version of dispute ids, which no game's id has: they share a store."""
 
-NAMES: dict[str, type[Message]] = {
+NAMES: dict[str, type[stored.DisputeOpened] | type[stored.DisputeRuled]] = {
     "dispute.DisputeOpened": stored.DisputeOpened,
     "dispute.DisputeRuled": stored.DisputeRuled,
 }
@@ -74,9 +74,7 @@ def encode(event: DisputeEvent) -> NewEvent:
 
 def decode(row: Recorded) -> DisputeEvent:
     """An event as it was stored."""
-    event = NAMES[row.name].FromString(row.payload)
-    assert isinstance(event, stored.DisputeOpened | stored.DisputeRuled)
-    return event
+    return NAMES[row.name].FromString(row.payload)
 
 
 def plan(before: Dispute, after: Dispute) -> Plan:

@@ -185,6 +185,7 @@ def _open(state: State, command: Open) -> Sequence[Event]:
 
 
 def check_setup(command: Open) -> None:
+    """Raise Refused, naming the field, unless the game can be played as it is to be opened."""
     engine = engine_for(CURRENT[command.variant])
     if len(command.seats) not in engine.SEATS:
         bounds = f"{engine.SEATS.start} to {engine.SEATS.stop - 1}"

@@ -66,7 +66,7 @@ class Games:
     async def change(
         self, game_id: UUID, command: domain.GameCommand, request: Message, *, scope: str
     ) -> Outcome[State]:
-        """Carry out a caller's command, once for its request id within `scope` (a seat, `lobby`)."""
+        """Carry out a caller's command once; `scope` (a seat, `lobby`) keeps request ids apart."""
         return await self._transact(
             game_id,
             command,

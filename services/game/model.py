@@ -10,6 +10,9 @@ from typing import Any
 from uuid import UUID
 
 
+NO_GAME = UUID(int=0)
+
+
 class Stage(IntEnum):
     """Where a game stands as a whole; ABSENT before it is opened."""
 
@@ -250,7 +253,7 @@ class OpenDeal:
 class State:
     """A game now: the fold of its log."""
 
-    game_id: UUID = UUID(int=0)
+    game_id: UUID = NO_GAME
     stage: Stage = Stage.ABSENT
     version: int = 0
     opened_at: int = 0

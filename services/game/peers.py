@@ -7,6 +7,7 @@ from kozyr.lobby.v1 import lobby_pb2, lobby_pb2_grpc
 from kozyr.wallet.v1 import wallet_pb2, wallet_pb2_grpc
 
 from services.runtime.clients import Peers as Clients
+from services.runtime.clients import ServiceClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,6 @@ class Peers:
             lobby_pb2_grpc.LobbyServiceStub(client.channel).ReportGame, request
         )
 
-    def _wallet(self):  # type: ignore[no-untyped-def]
+    def _wallet(self) -> tuple[ServiceClient, wallet_pb2_grpc.WalletServiceStub]:
         client = self.clients.client("wallet")
         return client, wallet_pb2_grpc.WalletServiceStub(client.channel)

@@ -71,7 +71,7 @@ class Reactions:
         loaded = await self.games.load(row.stream)
         state = loaded.state
         if state.stage is not Stage.PLAYING or state.turn != turn or not state.seats[seat].is_bot:
-            raise domain.Moot()
+            raise domain.Moot
         request = await self._question(state, seat, loaded.hash)
         answer = await self.peers.choose_move(request)
         move = move_from_wire(state.variant, answer.move)

@@ -15,5 +15,5 @@ def acknowledgement(game_id: UUID, seat: int, seed_hash: bytes, head: bytes) -> 
 def acknowledge(
     key: Ed25519PrivateKey, game_id: UUID, seat: int, seed_hash: bytes, head: bytes
 ) -> bytes:
-    """The Ed25519 signature (64 bytes) that a seat's seed hash is in the log that ends in `head`."""
+    """The Ed25519 signature (64 bytes) that a seed's hash is in the log that ends in `head`."""
     return key.sign(acknowledgement(game_id, seat, seed_hash, head))

@@ -101,10 +101,9 @@ def test_a_tombstone_keeps_a_game_from_opening() -> None:
 def test_seeds_are_committed_then_revealed_then_dealt_from() -> None:
     """The deck follows from the server's seed and both players' seeds, and from nothing else."""
     log = opened("durak")
-    log.when(domain.CommitSeed(0, digest(SEED)))
-    assert log.state.stage is Stage.COMMITTING
-    log.when(domain.CommitSeed(1, digest(b"t" * 64)))
-    assert log.state.stage is Stage.REVEALING
+    assert names(log.when(domain.CommitSeed(0, digest(SEED)))) == ["SeedCommitted"]
+    closing = log.when(domain.CommitSeed(1, digest(b"t" * 64)))
+    assert names(closing) == ["SeedCommitted", "CommitsClosed"]
     log.when(domain.RevealSeed(1, b"t" * 64))
     log.when(domain.RevealSeed(0, SEED))
     assert log.state.stage is Stage.PLAYING
