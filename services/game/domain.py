@@ -16,7 +16,6 @@ from engines.shuffle import (
 from services.game import deals
 from services.game.model import (
     AbsentPolicy,
-    BotLevel,
     BotTookOver,
     CommitsClosed,
     DealRevealed,
@@ -179,7 +178,7 @@ def _open(state: State, command: Open) -> Sequence[Event]:
         secret=GameOpenedSecret(command.server_seed, command.bot_seed),
     )
     after = evolve(state, opened, 0)
-    if any(seat.bot_level is BotLevel.PERSON for seat in after.seats):
+    if any(seat.bot_level is None for seat in after.seats):
         return (opened,)
     return (opened, *_close_commits(after))
 
@@ -398,7 +397,7 @@ def _apply_opened(state: State, event: GameOpened, at: int) -> State:
             stack=seat.stack,
             reservation_id=seat.reservation_id,
             seed_status=(
-                SeedStatus.AWAITED if seat.bot_level is BotLevel.PERSON else SeedStatus.ABSENT
+                SeedStatus.AWAITED if seat.bot_level is None else SeedStatus.ABSENT
             ),
         )
         for seat in event.seats
@@ -485,7 +484,7 @@ def plan(before: State, after: State, bot_delay_ms: int) -> Plan:
     earlier, later = due_work(before, bot_delay_ms), due_work(after, bot_delay_ms)
     tags: tuple[str, ...] = ()
     if before.stage is Stage.ABSENT and after.stage is not Stage.CANCELLED:
-        people = (s.player_id for s in after.seats if s.bot_level is BotLevel.PERSON)
+        people = (s.player_id for s in after.seats if s.bot_level is None)
         tags = ("game", f"table:{after.table_id}", *(f"player:{player}" for player in people))
     return Plan(
         due=tuple(Due(*what, ms) for what, ms in later.items() if what not in earlier),

@@ -9,6 +9,8 @@ from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
+from engines.cards import Card
+
 
 NO_GAME = UUID(int=0)
 
@@ -34,9 +36,8 @@ class SeedStatus(IntEnum):
 
 
 class BotLevel(IntEnum):
-    """How well a bot plays; PERSON is no bot."""
+    """How well a bot plays."""
 
-    PERSON = 0
     EASY = 1
     NORMAL = 2
     HARD = 3
@@ -51,11 +52,11 @@ class AbsentPolicy(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SeatOpened:
-    """A seat as the game was opened: the player's id, the bot's level, Azi's stack and the wallet
-    reservation that holds it."""
+    """A seat as the game was opened: the player's id, the bot's level (None for a person), Azi's
+    stack and the wallet reservation that holds it."""
 
     player_id: str
-    bot_level: BotLevel
+    bot_level: BotLevel | None
     stack: int
     reservation_id: str
 
@@ -129,7 +130,7 @@ class DroppedCard:
     """A card that was dropped face down (Azi with four cards)."""
 
     seat: int
-    card: Any
+    card: Card
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ class DealRevealed:
 
     deal: int
     seed: bytes
-    deck: tuple[Any, ...]
+    deck: tuple[Card, ...]
     dropped: tuple[DroppedCard, ...]
 
 
@@ -224,7 +225,7 @@ class Seat:
     """A seat now. `missed` counts turns missed in a row."""
 
     player_id: str
-    bot_level: BotLevel
+    bot_level: BotLevel | None
     stack: int
     reservation_id: str
     seed_status: SeedStatus
@@ -237,7 +238,7 @@ class Seat:
     @property
     def is_bot(self) -> bool:
         """Whether the server asks a bot for this seat's moves now."""
-        return self.bot_level is not BotLevel.PERSON or self.bot_plays or self.left
+        return self.bot_level is not None or self.bot_plays or self.left
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +246,7 @@ class OpenDeal:
     """A deal that has been made and not yet laid open."""
 
     deal: int
-    deck: tuple[Any, ...]
+    deck: tuple[Card, ...]
     dropped: tuple[DroppedCard, ...] = ()
 
 

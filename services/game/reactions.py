@@ -87,9 +87,7 @@ class Reactions:
             log.error("bot_move_refused", game=str(row.stream), seat=seat, reason=refusal.reason)
 
     async def _question(self, state: State, seat: int, head: bytes) -> ai_pb2.ChooseMoveRequest:
-        level = state.seats[seat].bot_level
-        if level is BotLevel.PERSON:
-            level = ABSENT_LEVEL
+        level = state.seats[seat].bot_level or ABSENT_LEVEL
         decision = framed(b"bot", state.version.to_bytes(8, "big"), seat.to_bytes(1, "big"))
         return ai_pb2.ChooseMoveRequest(
             view=views.game_view(state, seat, head),

@@ -70,14 +70,14 @@ def pin_request(command: domain.Open) -> wallet_pb2.PinRequest | None:
 
 def _seat(number: int, seat: game_pb2.SeatSetup) -> SeatOpened:
     where = f"seats[{number}]"
-    levels = [level.value for level in BotLevel]
+    levels = [0, *(level.value for level in BotLevel)]
     level = validate.choice(f"{where}.bot_level", seat.bot_level, levels)
     if seat.stack < 0:
         raise invalid(f"{where}.stack", "must not be negative")
     reservation = validate.optional_uuid(f"{where}.reservation_id", seat.reservation_id)
     return SeatOpened(
         player_id=str(validate.uuid(f"{where}.player_id", seat.player_id)),
-        bot_level=BotLevel(level),
+        bot_level=BotLevel(level) if level else None,
         stack=seat.stack,
         reservation_id="" if reservation is None else str(reservation),
     )

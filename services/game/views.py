@@ -120,7 +120,7 @@ def happenings(
 def _seat(seat: Seat) -> view_pb2.GameSeat:
     return view_pb2.GameSeat(
         player_id=seat.player_id,
-        bot_level=seat.bot_level.value,
+        bot_level=seat.bot_level or 0,
         left=seat.left,
         bot_plays=seat.bot_plays,
         missed_turns=seat.missed,

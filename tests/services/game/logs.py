@@ -34,7 +34,7 @@ def opening(variant: str, count: int = 2, people: int | None = None, **changes: 
         seats=tuple(
             SeatOpened(
                 player_id=player(n),
-                bot_level=BotLevel.PERSON if n < people else BotLevel.EASY,
+                bot_level=None if n < people else BotLevel.EASY,
                 stack=100 if chips else 0,
                 reservation_id=player(n + 100) if chips else "",
             )

@@ -11,7 +11,6 @@ from engines.shuffle import deal_seed, digest, shuffled
 from services.game import domain
 from services.game.model import (
     AbsentPolicy,
-    BotLevel,
     BotTookOver,
     DealRevealed,
     DealSeeded,
@@ -80,7 +79,7 @@ def test_a_game_that_cannot_be_played_is_not_opened(
 
 def test_azi_needs_a_reservation_for_every_stack() -> None:
     """No game is played with chips that nobody holds back."""
-    seats = tuple(SeatOpened(player(n), BotLevel.PERSON, 100, "") for n in range(2))
+    seats = tuple(SeatOpened(player(n), None, 100, "") for n in range(2))
     assert refusal(Log(), opening("azi", seats=seats)).fields[0].field == "seats[0].reservation_id"
 
 
