@@ -5,36 +5,28 @@ payload and the secret are protobuf messages of the same names in `kozyr.game.ev
 `kozyr.<game>.events.v1`. A new shape of an event gets the next `schema` and an upcaster here.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf.message import DecodeError, Message
-
 from kozyr.game.events.v1 import game_pb2 as stored
+from kozyr.game.v1 import variant_pb2
+
 from services.game import model
-from services.game.model import EngineEvent, Event
+from services.game.model import EngineEvent, Event, GameOpened, GameOpenedSecret
 from services.kernel.envelope import NewEvent, Recorded
-from services.kernel.errors import Refused
+from services.kernel.errors import Refused, invalid
 from services.runtime.store.api import Damaged
-from services.runtime.wire.games import GAMES, options_from_wire, options_to_wire
+from services.runtime.wire import games as wire
+from services.runtime.wire.games import octets
 from services.runtime.wire.mapping import Mapper
 
 SCHEMA = 1
+FRAME = "game"
+"""Before the dot in the names of the service's own events."""
 
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How one kind of event is written: its payload, and its secret if it has one."""
-
-    payload: Mapper[Any, Any]
-    secret: Mapper[Any, Any] | None = None
-
-
-SECRET = frozenset({"secret"})
-
-FRAME: Mapping[str, Shape] = {
-    f"game.{cls.__name__}": Shape(Mapper(cls, getattr(stored, cls.__name__)))
+EVENTS: Mapping[str, Mapper[Any, Any]] = {
+    cls.__name__: Mapper(cls, getattr(stored, cls.__name__))
     for cls in (
         model.SeedCommitted,
         model.CommitsClosed,
@@ -47,9 +39,83 @@ FRAME: Mapping[str, Shape] = {
         model.GameFinished,
         model.GameCancelled,
     )
-} | {
-    "game.GameOpened": Shape(
-        Mapper(model.GameOpened, stored.GameOpened, exclude=SECRET | {"options"}),
-        Mapper(model.GameOpenedSecret, stored.GameOpenedSecret),
-    )
 }
+OPENED: Mapper[GameOpened, stored.GameOpened] = Mapper(
+    GameOpened, stored.GameOpened, exclude=frozenset(("options", "secret"))
+)
+OPENED_SECRET: Mapper[GameOpenedSecret, stored.GameOpenedSecret] = Mapper(
+    GameOpenedSecret, stored.GameOpenedSecret
+)
+
+
+def encode(event: Event) -> NewEvent:
+    """An event as it is stored."""
+    match event:
+        case EngineEvent():
+            variant = type(event.event).__module__.split(".")[1]
+            name, payload, secret = wire.of(variant).encode_event(event.event)
+            return NewEvent(f"{variant}.{name}", SCHEMA, payload, secret)
+        case GameOpened():
+            message = OPENED.to_wire(event)
+            options = wire.of(event.rules.partition(" ")[0]).options.to_wire(event.options)
+            getattr(message.options, event.rules.partition(" ")[0]).CopyFrom(options)
+            secret = octets(OPENED_SECRET.to_wire(event.secret))
+            return NewEvent(f"{FRAME}.GameOpened", SCHEMA, octets(message), secret)
+        case _:
+            name = type(event).__name__
+            return NewEvent(f"{FRAME}.{name}", SCHEMA, octets(EVENTS[name].to_wire(event)))
+
+
+def decode(row: Recorded) -> Event:
+    """A stored event; raises Damaged for a row that is none of ours."""
+    try:
+        return _decode(row)
+    except (DecodeError, KeyError, TypeError, ValueError, Refused) as problem:
+        reason = f"is not an event that can be read ({type(problem).__name__})"
+        raise Damaged(row.stream, row.version, reason) from problem
+
+
+def payload_message(row: Recorded) -> Message:
+    """The public part of a stored event as its message."""
+    kind, _, name = row.name.partition(".")
+    if kind != FRAME:
+        message: Message = wire.of(kind).events[name].public.message.FromString(row.payload)
+        return message
+    shape: type[Message] = getattr(stored, name)
+    return shape.FromString(row.payload)
+
+
+def shown_secret(row: Recorded) -> bytes | None:
+    """The secret octets an auditor may see after the end: all but the seed of the bots' choices."""
+    if row.name == f"{FRAME}.GameOpened" and row.secret is not None:
+        return octets(stored.GameOpenedSecret(server_seed=_opened_secret(row).server_seed))
+    return row.secret
+
+
+def options_from_wire(options: variant_pb2.GameOptions) -> tuple[str, Any]:
+    """Which game, and its options; raises Refused naming the field."""
+    variant = options.WhichOneof("options")
+    if variant is None:
+        raise invalid("options", "is required")
+    return variant, wire.of(variant).options.from_wire(getattr(options, variant), "options")
+
+
+def _decode(row: Recorded) -> Event:
+    kind, _, name = row.name.partition(".")
+    if row.schema != SCHEMA:
+        raise ValueError(f"schema {row.schema}")
+    if kind != FRAME:
+        return EngineEvent(wire.of(kind).decode_event(name, row.payload, row.secret))
+    if name != "GameOpened":
+        mapper = EVENTS[name]
+        event: Event = mapper.from_wire(mapper.message.FromString(row.payload), name)
+        return event
+    message = stored.GameOpened.FromString(row.payload)
+    _, options = options_from_wire(message.options)
+    return OPENED.from_wire(message, name, options=options, secret=_opened_secret(row))
+
+
+def _opened_secret(row: Recorded) -> GameOpenedSecret:
+    if row.secret is None:
+        raise ValueError("a missing secret")
+    return OPENED_SECRET.from_wire(stored.GameOpenedSecret.FromString(row.secret))

@@ -396,9 +396,7 @@ def _apply_opened(state: State, event: GameOpened, at: int) -> State:
             bot_level=seat.bot_level,
             stack=seat.stack,
             reservation_id=seat.reservation_id,
-            seed_status=(
-                SeedStatus.AWAITED if seat.bot_level is None else SeedStatus.ABSENT
-            ),
+            seed_status=(SeedStatus.AWAITED if seat.bot_level is None else SeedStatus.ABSENT),
         )
         for seat in event.seats
     )

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from engines.cards import Card
 
-
 NO_GAME = UUID(int=0)
 
 

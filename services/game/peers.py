@@ -49,6 +49,6 @@ class Peers:
             lobby_pb2_grpc.LobbyServiceStub(client.channel).ReportGame, request
         )
 
-    def _wallet(self) -> tuple[ServiceClient, wallet_pb2_grpc.WalletServiceStub]:
+    def _wallet(self) -> "tuple[ServiceClient, wallet_pb2_grpc.WalletServiceAsyncStub]":
         client = self.clients.client("wallet")
         return client, wallet_pb2_grpc.WalletServiceStub(client.channel)

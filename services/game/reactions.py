@@ -11,7 +11,7 @@ from uuid import UUID
 import structlog
 from kozyr.ai.v1 import ai_pb2
 from kozyr.game.events.v1 import game_pb2 as stored
-from kozyr.game.v1 import view_pb2
+from kozyr.game.v1 import variant_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2
 
@@ -20,10 +20,10 @@ from services.game import domain, views
 from services.game.games import Games
 from services.game.model import BotLevel, Stage, State
 from services.game.peers import Peers
+from services.game.requests import move_of
 from services.game.results import bank_flows
 from services.kernel.envelope import Claimed
 from services.kernel.errors import Kind, Refused
-from services.runtime.wire.games import move_from_wire
 
 ABSENT_LEVEL = BotLevel.NORMAL
 """The level at which a bot plays for an absent player."""
@@ -74,7 +74,7 @@ class Reactions:
             raise domain.Moot
         request = await self._question(state, seat, loaded.hash)
         answer = await self.peers.choose_move(request)
-        move = move_from_wire(state.variant, answer.move)
+        move = move_of(state, answer.move)
         metadata = stored.Metadata(actor="bot", reason=answer.reason, level=answer.level)
         try:
             await self._act(row, domain.Play(seat, turn, move, by_bot=True), metadata)
@@ -92,7 +92,7 @@ class Reactions:
         return ai_pb2.ChooseMoveRequest(
             view=views.game_view(state, seat, head),
             history=await self.games.history(state, seat),
-            level=level.value,
+            level=variant_pb2.BotLevel.ValueType(level),
             seed=hmac.digest(state.bot_seed, decision, "sha256"),
         )
 

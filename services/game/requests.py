@@ -1,18 +1,20 @@
 """Requests of the game service read into commands; every refusal names the field."""
 
 import secrets
+from typing import Any
 from uuid import UUID
 
-from kozyr.game.v1 import game_pb2
+from kozyr.game.v1 import game_pb2, variant_pb2
 from kozyr.wallet.v1 import wallet_pb2
 
 from engines.shuffle import SERVER_SEED_BYTES
 from services.game import domain
-from services.game.model import AbsentPolicy, BotLevel, SeatOpened
+from services.game.codec import options_from_wire
+from services.game.model import AbsentPolicy, BotLevel, SeatOpened, Stage, State
 from services.kernel.errors import invalid
 from services.runtime import validate
 from services.runtime.settings import Settings
-from services.runtime.wire.games import options_from_wire
+from services.runtime.wire import games as wire
 
 SEED_MS_MIN = 1
 SEED_MS_MAX = 60_000
@@ -44,6 +46,13 @@ def open_command(request: game_pb2.CreateGameRequest, settings: Settings) -> dom
         server_seed=secrets.token_bytes(SERVER_SEED_BYTES),
         bot_seed=secrets.token_bytes(SERVER_SEED_BYTES),
     )
+
+
+def move_of(state: State, move: variant_pb2.Move) -> Any:
+    """The engine's move; raises Refused naming the field, also for a move of another game."""
+    if state.stage is Stage.ABSENT or move.WhichOneof("move") != state.variant:
+        raise invalid("move", "is not a move of this game")
+    return wire.of(state.variant).move.from_wire(getattr(move, state.variant), "move")
 
 
 def game_id(field: str, text: str) -> UUID:

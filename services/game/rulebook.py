@@ -6,10 +6,7 @@ from engines import azi, durak, rami
 from engines.api import Game
 from services.kernel.errors import precondition
 
-RULEBOOK: dict[str, Game[Any, Any, Any]] = {
-    engine.RULES: engine  # type: ignore[dict-item]
-    for engine in (azi, durak, rami)
-}
+RULEBOOK: dict[str, Game[Any, Any, Any]] = {engine.RULES: engine for engine in (azi, durak, rami)}
 
 CURRENT: dict[str, str] = {engine.NAME: engine.RULES for engine in (azi, durak, rami)}
 """The version new games are opened with, by game."""

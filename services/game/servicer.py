@@ -17,7 +17,6 @@ from services.game.watching import Watching
 from services.runtime.call import caller, note
 from services.runtime.settings import Settings
 from services.runtime.streams import Loaded, Outcome
-from services.runtime.wire.games import move_from_wire
 
 
 class GameServicer(game_pb2_grpc.GameServiceServicer):
@@ -106,7 +105,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         """Make a move."""
         loaded = await self._load(request.game_id)
         seat = seat_of(loaded.state, caller())
-        move = move_from_wire(loaded.state.variant, request.move)
+        move = requests.move_of(loaded.state, request.move)
         command = domain.Play(seat, request.turn, move)
         outcome = await self._games.change(loaded.state.game_id, command, request, scope=str(seat))
         return game_pb2.SubmitMoveResponse(view=self._view(outcome, seat))

@@ -30,14 +30,18 @@ from services.game.model import (
 )
 from services.game.rulebook import engine_for
 from services.kernel.envelope import Recorded
-from services.runtime.wire.cards import cards_to_wire
-from services.runtime.wire.games import HAPPENINGS, VIEWS
+from services.runtime.wire import games as wire
+from services.runtime.wire.mapping import Mapper
 
 VARIANTS = {
     "azi": variant_pb2.VARIANT_AZI,
     "durak": variant_pb2.VARIANT_DURAK,
     "rami": variant_pb2.VARIANT_RAMI,
 }
+
+
+DEALS: Mapper[DealRevealed, view_pb2.DealRevealed] = Mapper(DealRevealed, view_pb2.DealRevealed)
+RESULTS: Mapper[Result, view_pb2.Result] = Mapper(Result, view_pb2.Result)
 
 
 def timestamp(at: int) -> Timestamp:
@@ -54,7 +58,7 @@ def game_view(state: State, viewer: int | None, head: bytes) -> view_pb2.GameVie
         rules=state.rules,
         version=state.version,
         head=head,
-        stage=state.stage.value,
+        stage=view_pb2.Stage.ValueType(state.stage),
         turn=state.turn,
         seat=viewer,
         seats=[_seat(seat) for seat in state.seats],
@@ -66,7 +70,7 @@ def game_view(state: State, viewer: int | None, head: bytes) -> view_pb2.GameVie
     if state.engine is not None:
         engine = engine_for(state.rules)
         view.to_act.extend(engine.to_act(state.engine))
-        table = VIEWS[state.variant].to_wire(engine.view(state.engine, viewer))
+        table = wire.of(state.variant).view.to_wire(engine.view(state.engine, viewer))
         getattr(view, state.variant).CopyFrom(table)
     if state.result is not None:
         view.result.CopyFrom(result_message(state.result))
@@ -91,22 +95,7 @@ def summary(state: State) -> dict[str, Any]:
 
 def result_message(result: Result) -> view_pb2.Result:
     """The result on the wire."""
-    return view_pb2.Result(
-        winner=result.winner,
-        durak=result.durak,
-        null=result.null,
-        seats=[
-            view_pb2.SeatResult(
-                seat=line.seat,
-                player_id=line.player_id,
-                stack_before=line.stack_before,
-                stack_after=line.stack_after,
-                place=line.place,
-                points=line.points,
-            )
-            for line in result.seats
-        ],
-    )
+    return RESULTS.to_wire(result)
 
 
 def happenings(
@@ -120,11 +109,11 @@ def happenings(
 def _seat(seat: Seat) -> view_pb2.GameSeat:
     return view_pb2.GameSeat(
         player_id=seat.player_id,
-        bot_level=seat.bot_level or 0,
+        bot_level=variant_pb2.BotLevel.ValueType(seat.bot_level or 0),
         left=seat.left,
         bot_plays=seat.bot_plays,
         missed_turns=seat.missed,
-        seed_status=seat.seed_status.value,
+        seed_status=view_pb2.SeedStatus.ValueType(seat.seed_status),
         seed_hash=seat.seed_hash,
         seed=seat.seed,
     )
@@ -141,10 +130,11 @@ def _happening(
     happening = view_pb2.Happening(version=row.version, recorded_time=timestamp(row.recorded_at))
     match event:
         case EngineEvent():
-            shown = HAPPENINGS[variant].show(event.event, viewer)
+            game = wire.of(variant)
+            shown = game.engine.show(event.event, viewer)
             if shown is None:
                 return None
-            getattr(happening, variant).CopyFrom(shown)
+            getattr(happening, variant).CopyFrom(game.happening.to_wire(shown))
         case GameOpened():
             happening.opened.server_seed_hash = event.server_seed_hash
         case SeedCommitted():
@@ -163,7 +153,7 @@ def _happening(
             happening.deal_seeded.deal = event.deal
             happening.deal_seeded.seed_hash = event.seed_hash
         case DealRevealed():
-            _show_deal(happening.deal_revealed, event)
+            happening.deal_revealed.CopyFrom(DEALS.to_wire(event))
         case BotTookOver():
             happening.bot_took_over.seat = event.seat
         case PlayerReturned():
@@ -177,11 +167,3 @@ def _happening(
         case _:
             assert_never(event)
     return happening
-
-
-def _show_deal(shown: view_pb2.DealRevealed, event: DealRevealed) -> None:
-    shown.deal = event.deal
-    shown.seed = event.seed
-    shown.deck.extend(cards_to_wire(event.deck))
-    for dropped in event.dropped:
-        shown.dropped.add(seat=dropped.seat, card=cards_to_wire((dropped.card,))[0])

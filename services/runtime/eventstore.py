@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
+from services.runtime.database import open_engine
 from services.runtime.drain import Drain
 from services.runtime.due import DueWorker
 from services.runtime.feed import Feed
 from services.runtime.keys import master_key
 from services.runtime.migrate import migrate_engine
-from services.runtime.database import open_engine
 from services.runtime.settings import Settings
 from services.runtime.store.sealing import MasterKeys
 from services.runtime.store.sql import SqlStore

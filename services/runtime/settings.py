@@ -166,6 +166,22 @@ class Settings(BaseSettings):
         description="Calls and streams may outlive their connection's age this long.",
     )
 
+    games_cached: int = Field(
+        10_000, ge=1, description="Games a game replica keeps folded in memory."
+    )
+    bot_delay_ms: int = Field(
+        400, ge=0, le=60_000, description="A bot waits this long before each move."
+    )
+    heartbeat_ms: int = Field(
+        10_000, ge=100, le=600_000, description="A silent stream says that it lives this often."
+    )
+    feed_interval_ms: int = Field(
+        500,
+        ge=10,
+        le=60_000,
+        description="Watched streams are looked up this often.",
+    )
+
     player_token_ms: int = Field(
         default=900_000, ge=1_000, description="Lifetime of a player's token."
     )

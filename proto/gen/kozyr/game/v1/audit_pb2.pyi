@@ -537,7 +537,7 @@ class ListDisputesResponse(_message.Message):
     """Where to go on; empty at the end."""
     @_builtins.property
     def disputes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Dispute]:
-        """Disputes, newest first."""
+        """Disputes, those about the newest games first."""
 
     def __init__(
         self,

@@ -112,7 +112,7 @@ class AuditServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListDisputes(self, request, context):
-        """Disputes, newest first: all for operators, a player's own for players.
+        """Disputes, those about the newest games first: all for operators, a player's own for players.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

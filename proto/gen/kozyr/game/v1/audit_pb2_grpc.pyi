@@ -44,7 +44,7 @@ class AuditServiceStub:
     OpenDispute: _grpc.UnaryUnaryMultiCallable[_audit_pb2.OpenDisputeRequest, _audit_pb2.OpenDisputeResponse]
     """A player disputes a game he sat in."""
     ListDisputes: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ListDisputesRequest, _audit_pb2.ListDisputesResponse]
-    """Disputes, newest first: all for operators, a player's own for players."""
+    """Disputes, those about the newest games first: all for operators, a player's own for players."""
     ResolveDispute: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ResolveDisputeRequest, _audit_pb2.ResolveDisputeResponse]
     """An operator's ruling."""
 
@@ -64,7 +64,7 @@ class AuditServiceAsyncStub(AuditServiceStub):
     OpenDispute: _aio.UnaryUnaryMultiCallable[_audit_pb2.OpenDisputeRequest, _audit_pb2.OpenDisputeResponse]  # type: ignore[assignment]
     """A player disputes a game he sat in."""
     ListDisputes: _aio.UnaryUnaryMultiCallable[_audit_pb2.ListDisputesRequest, _audit_pb2.ListDisputesResponse]  # type: ignore[assignment]
-    """Disputes, newest first: all for operators, a player's own for players."""
+    """Disputes, those about the newest games first: all for operators, a player's own for players."""
     ResolveDispute: _aio.UnaryUnaryMultiCallable[_audit_pb2.ResolveDisputeRequest, _audit_pb2.ResolveDisputeResponse]  # type: ignore[assignment]
     """An operator's ruling."""
 
@@ -117,7 +117,7 @@ class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _audit_pb2.ListDisputesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_audit_pb2.ListDisputesResponse, _abc.Awaitable[_audit_pb2.ListDisputesResponse]]:
-        """Disputes, newest first: all for operators, a player's own for players."""
+        """Disputes, those about the newest games first: all for operators, a player's own for players."""
 
     @_abc_1.abstractmethod
     def ResolveDispute(

@@ -498,6 +498,32 @@ class SeedsClosed(_message.Message):
 Global___SeedsClosed: _TypeAlias = SeedsClosed  # noqa: Y015
 
 @_typing.final
+class DealSeeded(_message.Message):
+    """A deal was made from a seed whose hash is this."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEAL_FIELD_NUMBER: _builtins.int
+    SEED_HASH_FIELD_NUMBER: _builtins.int
+    deal: _builtins.int
+    """The deal's number, from 1."""
+    seed_hash: _builtins.bytes
+    """SHA-256 of the deal's seed."""
+    def __init__(
+        self,
+        *,
+        deal: _builtins.int = ...,
+        seed_hash: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deal", b"deal", "seed_hash", b"seed_hash"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DealSeeded: _TypeAlias = DealSeeded  # noqa: Y015
+
+@_typing.final
 class DealRevealed(_message.Message):
     """A deal is over, and its cards are shown."""
 
@@ -680,6 +706,7 @@ class Happening(_message.Message):
     PLAYER_RETURNED_FIELD_NUMBER: _builtins.int
     FINISHED_FIELD_NUMBER: _builtins.int
     CANCELLED_FIELD_NUMBER: _builtins.int
+    DEAL_SEEDED_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """The version of the log at which it happened."""
     @_builtins.property
@@ -738,6 +765,10 @@ class Happening(_message.Message):
     def cancelled(self) -> Global___Cancelled:
         """The game is cancelled."""
 
+    @_builtins.property
+    def deal_seeded(self) -> Global___DealSeeded:
+        """A deal's seed was committed to."""
+
     def __init__(
         self,
         *,
@@ -756,12 +787,13 @@ class Happening(_message.Message):
         player_returned: Global___PlayerReturned | None = ...,
         finished: Global___Finished | None = ...,
         cancelled: Global___Cancelled | None = ...,
+        deal_seeded: Global___DealSeeded | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["azi", b"azi", "bot_took_over", b"bot_took_over", "cancelled", b"cancelled", "commits_closed", b"commits_closed", "deal_revealed", b"deal_revealed", "durak", b"durak", "finished", b"finished", "happening", b"happening", "opened", b"opened", "player_returned", b"player_returned", "rami", b"rami", "recorded_time", b"recorded_time", "seed_committed", b"seed_committed", "seed_revealed", b"seed_revealed", "seeds_closed", b"seeds_closed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["azi", b"azi", "bot_took_over", b"bot_took_over", "cancelled", b"cancelled", "commits_closed", b"commits_closed", "deal_revealed", b"deal_revealed", "deal_seeded", b"deal_seeded", "durak", b"durak", "finished", b"finished", "happening", b"happening", "opened", b"opened", "player_returned", b"player_returned", "rami", b"rami", "recorded_time", b"recorded_time", "seed_committed", b"seed_committed", "seed_revealed", b"seed_revealed", "seeds_closed", b"seeds_closed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["azi", b"azi", "bot_took_over", b"bot_took_over", "cancelled", b"cancelled", "commits_closed", b"commits_closed", "deal_revealed", b"deal_revealed", "durak", b"durak", "finished", b"finished", "happening", b"happening", "opened", b"opened", "player_returned", b"player_returned", "rami", b"rami", "recorded_time", b"recorded_time", "seed_committed", b"seed_committed", "seed_revealed", b"seed_revealed", "seeds_closed", b"seeds_closed", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["azi", b"azi", "bot_took_over", b"bot_took_over", "cancelled", b"cancelled", "commits_closed", b"commits_closed", "deal_revealed", b"deal_revealed", "deal_seeded", b"deal_seeded", "durak", b"durak", "finished", b"finished", "happening", b"happening", "opened", b"opened", "player_returned", b"player_returned", "rami", b"rami", "recorded_time", b"recorded_time", "seed_committed", b"seed_committed", "seed_revealed", b"seed_revealed", "seeds_closed", b"seeds_closed", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_happening: _TypeAlias = _typing.Literal["azi", "durak", "rami", "opened", "seed_committed", "commits_closed", "seed_revealed", "seeds_closed", "deal_revealed", "bot_took_over", "player_returned", "finished", "cancelled"]  # noqa: Y015
+    _WhichOneofReturnType_happening: _TypeAlias = _typing.Literal["azi", "durak", "rami", "opened", "seed_committed", "commits_closed", "seed_revealed", "seeds_closed", "deal_revealed", "bot_took_over", "player_returned", "finished", "cancelled", "deal_seeded"]  # noqa: Y015
     _WhichOneofArgType_happening: _TypeAlias = _typing.Literal["happening", b"happening"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_happening) -> _WhichOneofReturnType_happening | None: ...
 

@@ -68,7 +68,7 @@ class SeatOpened(_message.Message):
     player_id: _builtins.str
     """The player's id."""
     bot_level: _variant_pb2.BotLevel.ValueType
-    """The bot's level, unspecified for a person."""
+    """The bot's level; absent for a person."""
     stack: _builtins.int
     """Azi: the chips brought to the game."""
     reservation_id: _builtins.str
@@ -77,15 +77,17 @@ class SeatOpened(_message.Message):
         self,
         *,
         player_id: _builtins.str = ...,
-        bot_level: _variant_pb2.BotLevel.ValueType = ...,
+        bot_level: _variant_pb2.BotLevel.ValueType | None = ...,
         stack: _builtins.int = ...,
         reservation_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bot_level", b"_bot_level", "bot_level", b"bot_level"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bot_level", b"bot_level", "player_id", b"player_id", "reservation_id", b"reservation_id", "stack", b"stack"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bot_level", b"_bot_level", "bot_level", b"bot_level", "player_id", b"player_id", "reservation_id", b"reservation_id", "stack", b"stack"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__bot_level: _TypeAlias = _typing.Literal["bot_level"]  # noqa: Y015
+    _WhichOneofArgType__bot_level: _TypeAlias = _typing.Literal["_bot_level", b"_bot_level"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__bot_level) -> _WhichOneofReturnType__bot_level | None: ...
 
 Global___SeatOpened: _TypeAlias = SeatOpened  # noqa: Y015
 
@@ -105,6 +107,7 @@ class GameOpened(_message.Message):
     SPECTATORS_FIELD_NUMBER: _builtins.int
     ABSENT_POLICY_FIELD_NUMBER: _builtins.int
     SERVER_SEED_HASH_FIELD_NUMBER: _builtins.int
+    GAME_ID_FIELD_NUMBER: _builtins.int
     table_id: _builtins.str
     """The table."""
     rules: _builtins.str
@@ -121,6 +124,8 @@ class GameOpened(_message.Message):
     """What happens when a seat does not move in time."""
     server_seed_hash: _builtins.bytes
     """SHA-256 of the server's seed."""
+    game_id: _builtins.str
+    """The game's id, which the seeds of its deals depend on."""
     @_builtins.property
     def options(self) -> _variant_pb2.GameOptions:
         """The options, complete."""
@@ -142,10 +147,11 @@ class GameOpened(_message.Message):
         spectators: _builtins.bool = ...,
         absent_policy: _variant_pb2.AbsentPolicy.ValueType = ...,
         server_seed_hash: _builtins.bytes = ...,
+        game_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_winner", b"_last_winner", "last_winner", b"last_winner", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_winner", b"_last_winner", "absent_policy", b"absent_policy", "last_winner", b"last_winner", "options", b"options", "rules", b"rules", "seats", b"seats", "seed_ms", b"seed_ms", "server_seed_hash", b"server_seed_hash", "spectators", b"spectators", "table_id", b"table_id", "turn_ms", b"turn_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_winner", b"_last_winner", "absent_policy", b"absent_policy", "game_id", b"game_id", "last_winner", b"last_winner", "options", b"options", "rules", b"rules", "seats", b"seats", "seed_ms", b"seed_ms", "server_seed_hash", b"server_seed_hash", "spectators", b"spectators", "table_id", b"table_id", "turn_ms", b"turn_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_winner: _TypeAlias = _typing.Literal["last_winner"]  # noqa: Y015
     _WhichOneofArgType__last_winner: _TypeAlias = _typing.Literal["_last_winner", b"_last_winner"]  # noqa: Y015
@@ -278,6 +284,32 @@ class SeedsClosed(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SeedsClosed: _TypeAlias = SeedsClosed  # noqa: Y015
+
+@_typing.final
+class DealSeeded(_message.Message):
+    """A deal was made from a seed whose hash is this."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEAL_FIELD_NUMBER: _builtins.int
+    SEED_HASH_FIELD_NUMBER: _builtins.int
+    deal: _builtins.int
+    """The deal's number, from 1."""
+    seed_hash: _builtins.bytes
+    """SHA-256 of the deal's seed."""
+    def __init__(
+        self,
+        *,
+        deal: _builtins.int = ...,
+        seed_hash: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deal", b"deal", "seed_hash", b"seed_hash"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DealSeeded: _TypeAlias = DealSeeded  # noqa: Y015
 
 @_typing.final
 class DroppedCard(_message.Message):
@@ -440,28 +472,6 @@ class GameCancelled(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GameCancelled: _TypeAlias = GameCancelled  # noqa: Y015
-
-@_typing.final
-class GameSettled(_message.Message):
-    """What followed the end was done elsewhere: chips settled or voided, table told."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TRANSFER_ID_FIELD_NUMBER: _builtins.int
-    transfer_id: _builtins.str
-    """The wallet's transfer, empty where no chips moved."""
-    def __init__(
-        self,
-        *,
-        transfer_id: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["transfer_id", b"transfer_id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GameSettled: _TypeAlias = GameSettled  # noqa: Y015
 
 @_typing.final
 class DisputeOpened(_message.Message):
