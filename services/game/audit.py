@@ -13,6 +13,7 @@ from engines import azi
 from engines.api import Act, Leave, Timeout
 from services.game import domain
 from services.game.codec import decode
+from services.game.evolve import evolve
 from services.game.model import (
     CommitsClosed,
     EngineEvent,
@@ -73,7 +74,7 @@ def replay(rows: Sequence[Recorded]) -> Iterator[Append]:
         events = tuple(decode(row) for row in group)
         after = state
         for row, event in zip(group, events, strict=True):
-            after = domain.evolve(after, event, row.recorded_at)
+            after = evolve(after, event, row.recorded_at)
         yield Append(group, events, state, after)
         state = after
 

@@ -1,11 +1,11 @@
 """The game's decider: seeds, moves and the end, around the engine's own rules. Pure."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, assert_never
 from uuid import UUID
 
-from engines import azi, durak, rami
+from engines import azi
 from engines.api import Act, Command, InvalidOption, Leave, RuleViolation, Start, Timeout
 from engines.shuffle import (
     CONTRIBUTION_BYTES_MAX,
@@ -14,13 +14,11 @@ from engines.shuffle import (
     digest,
 )
 from services.game import deals
+from services.game.evolve import engine_initial, evolve, evolve_all
 from services.game.model import (
     AbsentPolicy,
     BotTookOver,
     CommitsClosed,
-    DealRevealed,
-    DealSeeded,
-    DroppedCard,
     EngineEvent,
     Event,
     GameCancelled,
@@ -28,7 +26,6 @@ from services.game.model import (
     GameOpened,
     GameOpenedSecret,
     PlayerReturned,
-    Seat,
     SeatOpened,
     SeedCommitted,
     SeedRevealed,
@@ -39,7 +36,6 @@ from services.game.model import (
 )
 from services.game.results import result_of
 from services.game.rulebook import CURRENT, engine_for
-from services.kernel.envelope import Due, Plan
 from services.kernel.errors import FieldProblem, Kind, Refused, invalid, precondition
 
 MOVE_FIELD = (FieldProblem("move", "is not a move of this game"),)
@@ -203,21 +199,11 @@ def check_setup(command: Open) -> None:
     elif any(seat.stack or seat.reservation_id for seat in command.seats):
         raise invalid("seats", f"{engine.NAME} is played without chips")
     try:
-        _engine_initial(command.variant, command.options, command.seats, command.last_winner)
+        engine_initial(command.variant, command.options, command.seats, command.last_winner)
     except InvalidOption as problem:
         raise invalid(f"options.{problem.option}", problem.problem) from None
     except ValueError as problem:
         raise invalid("seats", str(problem)) from None
-
-
-def _engine_initial(
-    variant: str, options: Any, seats: Sequence[SeatOpened | Seat], last_winner: int | None
-) -> Any:
-    engine = engine_for(CURRENT[variant])
-    if variant == azi.NAME:
-        stacks = tuple(seat.stack for seat in seats)
-        return engine.initial(options, len(seats), stacks=stacks, last_winner=last_winner)
-    return engine.initial(options, len(seats))
 
 
 def _cancel(state: State) -> Sequence[Event]:
@@ -340,153 +326,3 @@ def against_the_rules(violation: RuleViolation) -> Refused:
 
 def _seats_with(state: State, *statuses: SeedStatus) -> tuple[int, ...]:
     return tuple(n for n, s in enumerate(state.seats) if s.seed_status in statuses)
-
-
-def evolve_all(state: State, events: Iterable[Event]) -> State:
-    """The state after several events of one append that has no moment yet."""
-    for event in events:
-        state = evolve(state, event, state.recorded_at)
-    return state
-
-
-def evolve(state: State, event: Event, at: int) -> State:
-    """The state after one event recorded `at` (database time, microseconds)."""
-    before = state.turn
-    state = _apply(state, event, at)
-    turn_at = at if state.turn != before else state.turn_at
-    return replace(state, version=state.version + 1, recorded_at=at, turn_at=turn_at)
-
-
-def _apply(state: State, event: Event, at: int) -> State:
-    match event:
-        case EngineEvent():
-            return _apply_engine(state, event.event)
-        case GameOpened():
-            return _apply_opened(state, event, at)
-        case SeedCommitted():
-            return _seat(state, event.seat, seed_status=SeedStatus.COMMITTED, seed_hash=event.hash)
-        case CommitsClosed():
-            return replace(_mark_absent(state, event.absent), stage=Stage.REVEALING)
-        case SeedRevealed():
-            return _seat(state, event.seat, seed_status=SeedStatus.REVEALED, seed=event.seed)
-        case SeedsClosed():
-            engine = _engine_initial(state.variant, state.options, state.seats, state.last_winner)
-            closed = _mark_absent(state, event.absent)
-            return replace(closed, stage=Stage.PLAYING, engine=engine)
-        case DealSeeded():
-            return state
-        case DealRevealed():
-            return replace(state, deals=tuple(d for d in state.deals if d.deal != event.deal))
-        case BotTookOver():
-            return _seat(state, event.seat, bot_plays=True)
-        case PlayerReturned():
-            return _seat(state, event.seat, bot_plays=False, missed=0)
-        case GameFinished():
-            return replace(state, stage=Stage.FINISHED, result=event.result)
-        case GameCancelled():
-            return replace(state, stage=Stage.CANCELLED)
-        case _:
-            assert_never(event)
-
-
-def _apply_opened(state: State, event: GameOpened, at: int) -> State:
-    seats = tuple(
-        Seat(
-            player_id=seat.player_id,
-            bot_level=seat.bot_level,
-            stack=seat.stack,
-            reservation_id=seat.reservation_id,
-            seed_status=(SeedStatus.AWAITED if seat.bot_level is None else SeedStatus.ABSENT),
-        )
-        for seat in event.seats
-    )
-    return replace(
-        state,
-        game_id=UUID(event.game_id),
-        stage=Stage.COMMITTING,
-        opened_at=at,
-        table_id=event.table_id,
-        rules=event.rules,
-        options=event.options,
-        seats=seats,
-        last_winner=event.last_winner,
-        turn_ms=event.turn_ms,
-        seed_ms=event.seed_ms,
-        spectators=event.spectators,
-        absent_policy=event.absent_policy,
-        server_seed_hash=event.server_seed_hash,
-        server_seed=event.secret.server_seed,
-        bot_seed=event.secret.bot_seed,
-    )
-
-
-def _apply_engine(state: State, event: Any) -> State:
-    engine = engine_for(state.rules)
-    state = replace(state, engine=engine.evolve(state.engine, event))
-    made = deals.deal_made(event)
-    if made is not None:
-        return replace(state, deals=(*state.deals, made))
-    match event:
-        case azi.CardDropped():
-            deal = state.deals[-1]
-            dropped = DroppedCard(event.seat, event.secret.card)
-            deal = replace(deal, dropped=(*deal.dropped, dropped))
-            return replace(state, deals=(*state.deals[:-1], deal))
-        case azi.TurnExpired() | durak.TurnExpired() | rami.TurnExpired():
-            return _seat(state, event.seat, missed=state.seats[event.seat].missed + 1)
-        case azi.SeatLeft() | durak.SeatLeft() | rami.SeatLeft():
-            return _seat(state, event.seat, left=True)
-        case _:
-            return state
-
-
-def _seat(state: State, number: int, **changes: Any) -> State:
-    seats = list(state.seats)
-    seats[number] = replace(seats[number], **changes)
-    return replace(state, seats=tuple(seats))
-
-
-def _mark_absent(state: State, absent: tuple[int, ...]) -> State:
-    for number in absent:
-        state = _seat(state, number, seed_status=SeedStatus.ABSENT)
-    return state
-
-
-def due_work(state: State, bot_delay_ms: int) -> dict[tuple[str, str], int]:
-    """What must happen later, as (kind, key) and the milliseconds from the append that asks for it.
-
-    `seeds`: the time for hashes or seeds is up; `turn` `SEAT.TURN`: a decision's time is up; `bot`
-    `SEAT.TURN`: a bot is to move; `end`: the chips are paid out and the table is told.
-    """
-    match state.stage:
-        case Stage.ABSENT:
-            return {}
-        case Stage.COMMITTING | Stage.REVEALING:
-            return {("seeds", state.stage.name.lower()): state.seed_ms}
-        case Stage.PLAYING:
-            work = {}
-            for seat in engine_for(state.rules).to_act(state.engine):
-                key = f"{seat}.{state.turn}"
-                work["turn", key] = state.turn_ms
-                if state.seats[seat].is_bot:
-                    work["bot", key] = bot_delay_ms
-            return work
-        case Stage.FINISHED | Stage.CANCELLED:
-            return {("end", ""): 0}
-        case _:
-            assert_never(state.stage)
-
-
-def plan(before: State, after: State, bot_delay_ms: int) -> Plan:
-    """What an append from one state to the other does beside its events."""
-    earlier, later = due_work(before, bot_delay_ms), due_work(after, bot_delay_ms)
-    tags: tuple[str, ...] = ()
-    if before.stage is Stage.ABSENT and after.stage is not Stage.CANCELLED:
-        people = (s.player_id for s in after.seats if s.bot_level is None)
-        tags = ("game", f"table:{after.table_id}", *(f"player:{player}" for player in people))
-    return Plan(
-        due=tuple(Due(*what, ms) for what, ms in later.items() if what not in earlier),
-        done=tuple(what for what in earlier if what not in later),
-        tags=tags,
-        ended=after.ended,
-    )

@@ -8,7 +8,9 @@ from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import view_pb2
 
 from services.game import codec, domain, views
+from services.game.evolve import evolve
 from services.game.model import Event, State
+from services.game.work import plan
 from services.kernel.decider import Decider, fold
 from services.kernel.envelope import Recorded
 from services.runtime.feed import Feed
@@ -22,10 +24,10 @@ def decider(bot_delay_ms: int) -> Decider[State, domain.GameCommand, Event]:
     return Decider(
         initial=State(),
         decide=domain.decide,
-        evolve=domain.evolve,
+        evolve=evolve,
         encode=codec.encode,
         decode=codec.decode,
-        plan=lambda before, after: domain.plan(before, after, bot_delay_ms),
+        plan=lambda before, after: plan(before, after, bot_delay_ms),
     )
 
 

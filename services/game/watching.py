@@ -10,7 +10,8 @@ from uuid import UUID
 
 from kozyr.game.v1 import game_pb2
 
-from services.game import audit, codec, domain, views
+from services.game import audit, codec, views
+from services.game.evolve import evolve
 from services.game.games import Games
 from services.game.model import State
 from services.kernel.envelope import Recorded
@@ -91,7 +92,7 @@ class Watching:
     ) -> tuple[Message, State]:
         pairs = [(row, codec.decode(row)) for row in rows]
         for row, event in pairs:
-            state = domain.evolve(state, event, row.recorded_at)
+            state = evolve(state, event, row.recorded_at)
         step = game_pb2.Step(
             from_version=rows[0].version,
             to_version=rows[-1].version,

@@ -8,10 +8,9 @@ from services.runtime.database import open_engine
 from services.runtime.drain import Drain
 from services.runtime.due import DueWorker
 from services.runtime.feed import Feed
-from services.runtime.keys import master_key
+from services.runtime.keys import master_keys
 from services.runtime.migrate import migrate_engine
 from services.runtime.settings import Settings
-from services.runtime.store.sealing import MasterKeys
 from services.runtime.store.sql import SqlStore
 
 MIGRATIONS = Path(__file__).parent / "store" / "migrations"
@@ -29,8 +28,7 @@ async def open_store(settings: Settings, service: str, folders: Sequence[Path]) 
     engine = open_engine(url)
     if engine.dialect.name == "sqlite":
         await migrate_engine(engine, folders)
-    keys = MasterKeys(settings.master_key_id, {settings.master_key_id: master_key(settings)})
-    return SqlStore(engine, keys)
+    return SqlStore(engine, master_keys(settings))
 
 
 def supervised(

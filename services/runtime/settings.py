@@ -167,13 +167,13 @@ class Settings(BaseSettings):
     )
 
     games_cached: int = Field(
-        10_000, ge=1, description="Games a game replica keeps folded in memory."
+        default=10_000, ge=1, description="Games a game replica keeps folded in memory."
     )
     bot_delay_ms: int = Field(
-        400, ge=0, le=60_000, description="A bot waits this long before each move."
+        default=400, ge=0, le=60_000, description="A bot waits this long before each move."
     )
     heartbeat_ms: int = Field(
-        10_000, ge=100, le=600_000, description="A silent stream says that it lives this often."
+        default=10_000, ge=100, le=600_000, description="A silent stream says that it lives this often."
     )
     feed_interval_ms: int = Field(
         500,

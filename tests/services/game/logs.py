@@ -8,8 +8,10 @@ from uuid import UUID
 
 from engines import azi, durak, rami
 from services.game import domain
+from services.game.evolve import evolve
 from services.game.model import AbsentPolicy, BotLevel, Event, SeatOpened, Stage, State
 from services.game.rulebook import engine_for
+from services.game.work import plan
 from services.kernel.envelope import Plan
 
 ENGINES: dict[str, Any] = {"azi": azi, "durak": durak, "rami": rami}
@@ -66,9 +68,9 @@ class Log:
         assert events, "a decision has at least one event"
         before, self.at = self.state, self.at + 1_000_000
         for event in events:
-            self.state = domain.evolve(self.state, event, self.at)
+            self.state = evolve(self.state, event, self.at)
         self.appends.append(events)
-        self.plans.append(domain.plan(before, self.state, bot_delay_ms=50))
+        self.plans.append(plan(before, self.state, bot_delay_ms=50))
         return events
 
     def deal(self) -> None:

@@ -1,0 +1,152 @@
+"""The state of a game after each event of its log: total, never judging. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, assert_never
+from uuid import UUID
+
+from engines import azi, durak, rami
+from services.game import deals
+from services.game.model import (
+    BotTookOver,
+    CommitsClosed,
+    DealRevealed,
+    DealSeeded,
+    DroppedCard,
+    EngineEvent,
+    Event,
+    GameCancelled,
+    GameFinished,
+    GameOpened,
+    PlayerReturned,
+    Seat,
+    SeatOpened,
+    SeedCommitted,
+    SeedRevealed,
+    SeedsClosed,
+    SeedStatus,
+    Stage,
+    State,
+)
+from services.game.rulebook import CURRENT, engine_for
+
+
+def engine_initial(
+    variant: str, options: Any, seats: Sequence[SeatOpened | Seat], last_winner: int | None
+) -> Any:
+    """The engine's state before the first deal."""
+    engine = engine_for(CURRENT[variant])
+    if variant == azi.NAME:
+        stacks = tuple(seat.stack for seat in seats)
+        return engine.initial(options, len(seats), stacks=stacks, last_winner=last_winner)
+    return engine.initial(options, len(seats))
+
+
+def evolve_all(state: State, events: Iterable[Event]) -> State:
+    """The state after several events of one append that has no moment yet."""
+    for event in events:
+        state = evolve(state, event, state.recorded_at)
+    return state
+
+
+def evolve(state: State, event: Event, at: int) -> State:
+    """The state after one event recorded `at` (database time, microseconds)."""
+    before = state.turn
+    state = _apply(state, event, at)
+    turn_at = at if state.turn != before else state.turn_at
+    return replace(state, version=state.version + 1, recorded_at=at, turn_at=turn_at)
+
+
+def _apply(state: State, event: Event, at: int) -> State:
+    match event:
+        case EngineEvent():
+            return _apply_engine(state, event.event)
+        case GameOpened():
+            return _apply_opened(state, event, at)
+        case SeedCommitted():
+            return _seat(state, event.seat, seed_status=SeedStatus.COMMITTED, seed_hash=event.hash)
+        case CommitsClosed():
+            return replace(_mark_absent(state, event.absent), stage=Stage.REVEALING)
+        case SeedRevealed():
+            return _seat(state, event.seat, seed_status=SeedStatus.REVEALED, seed=event.seed)
+        case SeedsClosed():
+            engine = engine_initial(state.variant, state.options, state.seats, state.last_winner)
+            closed = _mark_absent(state, event.absent)
+            return replace(closed, stage=Stage.PLAYING, engine=engine)
+        case DealSeeded():
+            return state
+        case DealRevealed():
+            return replace(state, deals=tuple(d for d in state.deals if d.deal != event.deal))
+        case BotTookOver():
+            return _seat(state, event.seat, bot_plays=True)
+        case PlayerReturned():
+            return _seat(state, event.seat, bot_plays=False, missed=0)
+        case GameFinished():
+            return replace(state, stage=Stage.FINISHED, result=event.result)
+        case GameCancelled():
+            return replace(state, stage=Stage.CANCELLED)
+        case _:
+            assert_never(event)
+
+
+def _apply_opened(state: State, event: GameOpened, at: int) -> State:
+    seats = tuple(
+        Seat(
+            player_id=seat.player_id,
+            bot_level=seat.bot_level,
+            stack=seat.stack,
+            reservation_id=seat.reservation_id,
+            seed_status=(SeedStatus.AWAITED if seat.bot_level is None else SeedStatus.ABSENT),
+        )
+        for seat in event.seats
+    )
+    return replace(
+        state,
+        game_id=UUID(event.game_id),
+        stage=Stage.COMMITTING,
+        opened_at=at,
+        table_id=event.table_id,
+        rules=event.rules,
+        options=event.options,
+        seats=seats,
+        last_winner=event.last_winner,
+        turn_ms=event.turn_ms,
+        seed_ms=event.seed_ms,
+        spectators=event.spectators,
+        absent_policy=event.absent_policy,
+        server_seed_hash=event.server_seed_hash,
+        server_seed=event.secret.server_seed,
+        bot_seed=event.secret.bot_seed,
+    )
+
+
+def _apply_engine(state: State, event: Any) -> State:
+    engine = engine_for(state.rules)
+    state = replace(state, engine=engine.evolve(state.engine, event))
+    made = deals.deal_made(event)
+    if made is not None:
+        return replace(state, deals=(*state.deals, made))
+    match event:
+        case azi.CardDropped():
+            deal = state.deals[-1]
+            dropped = DroppedCard(event.seat, event.secret.card)
+            deal = replace(deal, dropped=(*deal.dropped, dropped))
+            return replace(state, deals=(*state.deals[:-1], deal))
+        case azi.TurnExpired() | durak.TurnExpired() | rami.TurnExpired():
+            return _seat(state, event.seat, missed=state.seats[event.seat].missed + 1)
+        case azi.SeatLeft() | durak.SeatLeft() | rami.SeatLeft():
+            return _seat(state, event.seat, left=True)
+        case _:
+            return state
+
+
+def _seat(state: State, number: int, **changes: Any) -> State:
+    seats = list(state.seats)
+    seats[number] = replace(seats[number], **changes)
+    return replace(state, seats=tuple(seats))
+
+
+def _mark_absent(state: State, absent: tuple[int, ...]) -> State:
+    for number in absent:
+        state = _seat(state, number, seed_status=SeedStatus.ABSENT)
+    return state

@@ -1,0 +1,47 @@
+"""What follows an append of a game: its due rows, its tags, whether it has ended. Pure."""
+
+from typing import assert_never
+
+from services.game.model import Stage, State
+from services.game.rulebook import engine_for
+from services.kernel.envelope import Due, Plan
+
+
+def due_work(state: State, bot_delay_ms: int) -> dict[tuple[str, str], int]:
+    """What must happen later, as (kind, key) and the milliseconds from the append that asks for it.
+
+    `seeds`: the time for hashes or seeds is up; `turn` `SEAT.TURN`: a decision's time is up; `bot`
+    `SEAT.TURN`: a bot is to move; `end`: the chips are paid out and the table is told.
+    """
+    match state.stage:
+        case Stage.ABSENT:
+            return {}
+        case Stage.COMMITTING | Stage.REVEALING:
+            return {("seeds", state.stage.name.lower()): state.seed_ms}
+        case Stage.PLAYING:
+            work = {}
+            for seat in engine_for(state.rules).to_act(state.engine):
+                key = f"{seat}.{state.turn}"
+                work["turn", key] = state.turn_ms
+                if state.seats[seat].is_bot:
+                    work["bot", key] = bot_delay_ms
+            return work
+        case Stage.FINISHED | Stage.CANCELLED:
+            return {("end", ""): 0}
+        case _:
+            assert_never(state.stage)
+
+
+def plan(before: State, after: State, bot_delay_ms: int) -> Plan:
+    """What an append from one state to the other does beside its events."""
+    earlier, later = due_work(before, bot_delay_ms), due_work(after, bot_delay_ms)
+    tags: tuple[str, ...] = ()
+    if before.stage is Stage.ABSENT and after.stage is not Stage.CANCELLED:
+        people = (s.player_id for s in after.seats if s.bot_level is None)
+        tags = ("game", f"table:{after.table_id}", *(f"player:{player}" for player in people))
+    return Plan(
+        due=tuple(Due(*what, ms) for what, ms in later.items() if what not in earlier),
+        done=tuple(what for what in earlier if what not in later),
+        tags=tags,
+        ended=after.ended,
+    )
