@@ -173,10 +173,13 @@ class Settings(BaseSettings):
         default=400, ge=0, le=60_000, description="A bot waits this long before each move."
     )
     heartbeat_ms: int = Field(
-        default=10_000, ge=100, le=600_000, description="A silent stream says that it lives this often."
+        default=10_000,
+        ge=100,
+        le=600_000,
+        description="A silent stream says that it lives this often.",
     )
     feed_interval_ms: int = Field(
-        500,
+        default=500,
         ge=10,
         le=60_000,
         description="Watched streams are looked up this often.",

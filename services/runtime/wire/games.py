@@ -13,10 +13,12 @@ from typing import Any, get_args, get_type_hints
 from google.protobuf.message import Message
 from kozyr.azi.events.v1 import azi_pb2 as azi_events
 from kozyr.azi.v1 import azi_pb2
+from kozyr.durak.events.v1 import durak_pb2 as durak_events
+from kozyr.durak.v1 import durak_pb2
 from kozyr.rami.events.v1 import rami_pb2 as rami_events
 from kozyr.rami.v1 import rami_pb2
 
-from engines import azi, rami
+from engines import azi, durak, rami
 from engines.api import Game, read_options
 from services.runtime.wire.mapping import Mapper
 
@@ -102,6 +104,7 @@ def _stored(cls: Any, messages: ModuleType) -> StoredEvent:
 
 _MODULES: Mapping[str, tuple[ModuleType, Any, ModuleType]] = {
     "azi": (azi, azi_pb2, azi_events),
+    "durak": (durak, durak_pb2, durak_events),
     "rami": (rami, rami_pb2, rami_events),
 }
 GAMES = tuple(_MODULES)

@@ -64,7 +64,7 @@ class Mismatch(TypeError):
 class Mapper(Generic[T, M]):
     """Maps a dataclass, or a union of dataclasses, to a message class and back.
 
-    `exclude` names fields of the dataclass that the message does not have; `from_wire` is given
+    `exclude` names fields that are mapped elsewhere or stand on one side only; `from_wire` is given
     their values. `build` makes the instance from the fields that are present (for options, where
     what is absent has a default). Raises Mismatch.
     """
@@ -135,7 +135,7 @@ def _matched(cls: Any, descriptor: Any, exclude: frozenset[str]) -> list[tuple[A
         raise Mismatch(f"{_where(cls, descriptor)}: not a dataclass")
     hints = get_type_hints(cls)
     ours = {f.name: f for f in fields(cls) if f.name not in exclude}
-    theirs = descriptor.fields_by_name
+    theirs = {n: f for n, f in descriptor.fields_by_name.items() if n not in exclude}
     unmatched = sorted(ours.keys() ^ theirs.keys())
     if unmatched:
         raise Mismatch(f"{_where(cls, descriptor)}: on one side only: {', '.join(unmatched)}")

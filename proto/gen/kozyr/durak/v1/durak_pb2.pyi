@@ -147,14 +147,21 @@ class Options(_message.Message):
     def __init__(
         self,
         *,
-        throw_in_after_take: _builtins.bool = ...,
-        auto_pass: _builtins.bool = ...,
+        throw_in_after_take: _builtins.bool | None = ...,
+        auto_pass: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_auto_pass", b"_auto_pass", "_throw_in_after_take", b"_throw_in_after_take", "auto_pass", b"auto_pass", "throw_in_after_take", b"throw_in_after_take"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["auto_pass", b"auto_pass", "throw_in_after_take", b"throw_in_after_take"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auto_pass", b"_auto_pass", "_throw_in_after_take", b"_throw_in_after_take", "auto_pass", b"auto_pass", "throw_in_after_take", b"throw_in_after_take"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__auto_pass: _TypeAlias = _typing.Literal["auto_pass"]  # noqa: Y015
+    _WhichOneofArgType__auto_pass: _TypeAlias = _typing.Literal["_auto_pass", b"_auto_pass"]  # noqa: Y015
+    _WhichOneofReturnType__throw_in_after_take: _TypeAlias = _typing.Literal["throw_in_after_take"]  # noqa: Y015
+    _WhichOneofArgType__throw_in_after_take: _TypeAlias = _typing.Literal["_throw_in_after_take", b"_throw_in_after_take"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__auto_pass) -> _WhichOneofReturnType__auto_pass | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__throw_in_after_take) -> _WhichOneofReturnType__throw_in_after_take | None: ...
 
 Global___Options: _TypeAlias = Options  # noqa: Y015
 
