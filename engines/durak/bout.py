@@ -106,7 +106,7 @@ def _roles(state: State) -> tuple[int, int]:
 
 
 def _next_roles(defender: int, seats: int, outcome: Outcome, holding: list[int]) -> tuple[int, int]:
-    """Attacker and defender of the next bout (DURAK-16, DURAK-17, DURAK-21)."""
+    """Attacker and defender of the next bout (DURAK-7, DURAK-16, DURAK-17, DURAK-21)."""
     attacker = defender
     if outcome is Outcome.TAKEN or defender not in holding:
         attacker = _after(defender, seats, holding)
