@@ -28,6 +28,7 @@ ALLOWED = frozenset({
     *("transfer", "reservation", "bot", "bot_level", "dispute", "attempts", "count"),
     *("address", "port", "pid", "check", "task", "state", "signal", "path", "setting"),
     *("database", "schema", "after_ms", "late_ms", "batch", "migration"),
+    *("stream", "worker", "problem"),
 })  # fmt: skip
 """Keys that may be logged. A new key is a decision: it must never carry a secret."""
 
@@ -41,6 +42,7 @@ def configure(service: str, level: str, form: LogFormat) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
             _name(service),
+            _failures,
             only_allowed,
             _console if form is LogFormat.CONSOLE else _json,
         ],
@@ -92,6 +94,15 @@ def _name(service: str) -> Any:
         return line
 
     return add
+
+
+def _failures(
+    _logger: object, _method: str, line: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """What `log.exception(…)` says: type and place of the exception being handled."""
+    given = line.pop("exc_info", None)
+    error = given if isinstance(given, BaseException) else sys.exc_info()[1] if given else None
+    return line if error is None else {**line, **failure(error)}
 
 
 def _json(_logger: object, _method: str, line: MutableMapping[str, Any]) -> str:

@@ -24,12 +24,13 @@ from services.runtime import log
 from services.runtime.access import ACCESS
 from services.runtime.auth import Access
 from services.runtime.clients import Peers
+from services.runtime.database import DatabaseInUse
 from services.runtime.drain import Drain
 from services.runtime.health import Health, Probe
 from services.runtime.interceptors import Gate
 from services.runtime.keys import read_secret
 from services.runtime.settings import EventLoop, Settings
-from services.runtime.tokens import Verifier, load_signer
+from services.runtime.tokens import Signer, Verifier, load_signer
 
 METADATA_MAX_BYTES = 8_192
 
@@ -68,6 +69,10 @@ class Service:
 Compose = Callable[[Process], Awaitable[Service]]
 
 
+class CannotStart(Exception):
+    """Something outside is not as a service needs it. The text is for operators and is logged."""
+
+
 class TaskDied(Exception):
     """A background task of the service ended although it should run."""
 
@@ -88,13 +93,11 @@ async def running(
 ) -> AsyncIterator[Running]:
     """Serve while the context is open, then drain and close.
 
-    Raises RuntimeError when the address is taken, OSError or ValueError for missing or bad keys.
+    Raises CannotStart when keys are missing or bad, or the address is taken.
     """
     drain = Drain()
-    keys = settings.keys()
-    verifier = Verifier(keys, settings.clock_skew_ms)
-    peers = Peers(settings, load_signer(keys, name))
-    seal_key = read_secret(keys / f"{name}.seal")
+    verifier, signer, seal_key = _keys(name, settings)
+    peers = Peers(settings, signer)
     service = await compose(Process(name, settings, drain, seal_key, peers))
     try:
         names = [s.full_name for file in service.files for s in file.services_by_name.values()]
@@ -105,8 +108,7 @@ async def running(
         health_pb2_grpc.add_HealthServicer_to_server(health, server)
         shown = [*names, grpc_health.SERVICE_NAME, reflection.SERVICE_NAME]
         reflection.enable_server_reflection(shown, server)
-        host, _, _ = settings.listen(name).rpartition(":")
-        port = server.add_insecure_port(settings.listen(name))
+        host, port = _listen(server, settings.listen(name))
         await health.refresh()
         await server.start()
         died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -166,7 +168,8 @@ def run(name: str, compose: Compose, settings: Settings | None = None) -> int:
         with asyncio.Runner(loop_factory=_loop_factory(settings.event_loop)) as runner:
             runner.run(serve(name, settings, compose))
     except Exception as error:  # noqa: BLE001 - the last resort of a process
-        log.get().error("failed", **log.failure(error))
+        hint = str(error) if isinstance(error, CannotStart | TaskDied | DatabaseInUse) else None
+        log.get().error("failed", hint=hint, **log.failure(error))
         return 1
     return 0
 
@@ -178,6 +181,23 @@ def setting_problems(error: ValidationError) -> list[str]:
         where = "_".join(str(part) for part in problem["loc"]).upper()
         lines.append(f"KOZYR_{where}: {problem['msg']}" if where else problem["msg"])
     return lines
+
+
+def _keys(name: str, settings: Settings) -> tuple[Verifier, Signer, bytes]:
+    folder = settings.keys()
+    try:
+        verifier = Verifier(folder, settings.clock_skew_ms)
+        return verifier, load_signer(folder, name), read_secret(folder / f"{name}.seal")
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"keys of {name} in {folder}: {error}") from error
+
+
+def _listen(server: grpc.aio.Server, address: str) -> tuple[str, int]:
+    host, _, _ = address.rpartition(":")
+    try:
+        return host, server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise CannotStart(f"cannot listen on {address}; is it taken?") from error
 
 
 def _options(settings: Settings) -> list[tuple[str, int]]:

@@ -204,3 +204,8 @@ async def refused(awaitable: Any) -> Refused:
     with pytest.raises(Refused) as caught:
         await awaitable
     return caught.value
+
+
+async def dying() -> None:
+    """A background task that fails."""
+    raise RuntimeError(SECRET)

@@ -13,7 +13,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from services.kernel.errors import Refused
 from services.runtime.drain import Drain
-from services.runtime.server import TaskDied
+from services.runtime.server import CannotStart, TaskDied
 from services.runtime.store.api import StoreUnavailable
 from tests.runtime.echo import SECRET, Caller, Echo, refused, serving, settings, setup
 
@@ -125,17 +125,23 @@ async def test_reflection_lists_services(tmp_path: Path) -> None:
 
 
 async def test_two_servers_cannot_share_a_port(tmp_path: Path) -> None:
-    """A taken address is an error at start-up, not half of the calls."""
-    async with setup(tmp_path) as (_, caller, given):
-        echo = Echo()
-        address = caller.client.channel.get_state  # the channel is open; only the port matters
-        assert address is not None
-        async with serving(Echo(), given) as server:
-            taken = given.model_copy(update={"wallet_listen": server.address})
-            with pytest.raises(RuntimeError):
-                async with serving(echo, taken):
-                    pass
-            assert echo.closed
+    """A taken address is an error at start-up, not half of the calls; what was opened is closed."""
+    first, second, given = Echo(), Echo(), settings(tmp_path)
+    async with serving(first, given) as server:
+        taken = given.model_copy(update={"wallet_listen": server.address})
+        with pytest.raises(CannotStart, match=server.address):
+            async with serving(second, taken):
+                pass
+    assert second.closed
+
+
+async def test_a_server_without_keys_does_not_start(tmp_path: Path) -> None:
+    """The missing file is named."""
+    given = settings(tmp_path)
+    (given.keys() / "wallet.seal").unlink()
+    with pytest.raises(CannotStart, match=r"wallet\.seal"):
+        async with serving(Echo(), given):
+            pass
 
 
 @pytest.mark.parametrize("raises", [True, False])

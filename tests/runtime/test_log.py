@@ -1,0 +1,111 @@
+"""Logs: what is not allowed is withheld, whoever logs it and however."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import redirect_stderr
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from services.runtime import log
+from services.runtime.settings import LogFormat
+
+SECRET = "seven-of-clubs"
+
+
+@pytest.fixture
+def written() -> Iterator[io.StringIO]:
+    """What is logged."""
+    out = io.StringIO()
+    with redirect_stderr(out):
+        log.configure("game", "info", LogFormat.JSON)
+        yield out
+
+
+def lines(written: io.StringIO) -> list[dict[str, Any]]:
+    """The lines as objects."""
+    return [json.loads(line) for line in written.getvalue().splitlines()]
+
+
+def test_a_line_is_one_json_object(written: io.StringIO) -> None:
+    """With time, level and service; levels below the setting are not written."""
+    log.get().debug("unseen")
+    log.get().info("opened", game=UUID(int=1), version=3, late_ms=1.5, state=None)
+    (line,) = lines(written)
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "event": "opened", "level": "info", "service": "game", "game": str(UUID(int=1)),
+        "version": 3, "late_ms": 1.5, "state": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"deck": SECRET},
+        {"token": SECRET},
+        {"hand": [SECRET]},
+        {"game": [SECRET]},
+        {"game": {"seed": SECRET}},
+        {"game": SECRET.encode()},
+        {"game": ValueError(SECRET)},
+    ],
+)
+def test_what_is_not_allowed_is_withheld(written: io.StringIO, fields: dict[str, Any]) -> None:
+    """Other keys, and values that are not plain, under any key."""
+    log.get().info("happened", **fields)
+    assert SECRET not in written.getvalue()
+    assert log.WITHHELD in written.getvalue()
+
+
+def test_exceptions_are_logged_without_their_text(written: io.StringIO) -> None:
+    """Type and place are enough to find it."""
+    try:
+        try:
+            raise KeyError(SECRET)
+        except KeyError as error:
+            raise ValueError(SECRET) from error
+    except ValueError as error:
+        log.get().exception("failed", game="g")
+        log.get().error("failed", **log.failure(error))
+    for line in lines(written):
+        assert line["error"] == "ValueError from KeyError"
+        assert "test_log.py:" in line["trace"]
+    assert len(lines(written)) == 2
+    assert SECRET not in written.getvalue()
+
+
+def test_libraries_log_through_the_same_door(written: io.StringIO) -> None:
+    """Their messages pass as templates, without what is filled in; warnings and above."""
+    library = logging.getLogger("some.library")
+    library.info("unseen")
+    library.warning("connection %s lost", SECRET)
+    library.error(f"already put together: {SECRET}")
+    try:
+        raise OSError(SECRET)
+    except OSError:
+        library.exception("it failed")
+    first, second, third = lines(written)
+    assert first["hint"] == "connection %s lost"
+    assert first["logger"] == "some.library"
+    assert second["hint"] == log.WITHHELD
+    assert third["error"] == "OSError"
+    assert SECRET not in written.getvalue()
+
+
+def test_long_texts_are_cut(written: io.StringIO) -> None:
+    """A caller cannot fill the disk."""
+    log.get().info("happened", reason="x" * 5000)
+    assert len(lines(written)[0]["reason"]) == log.TEXT_MAX
+
+
+def test_the_console_is_for_eyes() -> None:
+    """One readable line; the same allow-list."""
+    out = io.StringIO()
+    with redirect_stderr(out):
+        log.configure("game", "info", LogFormat.CONSOLE)
+        log.get().info("opened", version=3, deck=SECRET)
+    assert "game opened version=3 deck=<withheld>" in out.getvalue()
