@@ -52,16 +52,17 @@ def payouts(players: tuple[Player, ...], bank: int, winner: int) -> tuple[Payout
     """Who gets how much when `winner` wins; the amounts add up to `bank` (AZI-31 … AZI-34).
 
     The winner comes first, then the returned parts clockwise; seats that get nothing are left out.
+    Every seat that was dealt in has paid a fee, so there are contributions to divide by.
     """
     wins = players[winner]
     own = wins.contributed + wins.bought_back
     if not wins.short:
-        return (Payout(winner, bank, PayoutKind.WINNER),) if bank else ()
+        return (Payout(winner, bank, PayoutKind.WINNER),)
     greatest = max(p.weight for p in players)
     others = bank - own
-    won = others * wins.weight // greatest if greatest else 0
-    paid = [Payout(winner, own + won, PayoutKind.WINNER)] if own + won else []
-    return (*paid, *_returned(players, others - won, winner))
+    won = others * wins.weight // greatest
+    paid = Payout(winner, own + won, PayoutKind.WINNER)
+    return (paid, *_returned(players, others - won, winner))
 
 
 def _returned(players: tuple[Player, ...], chips: int, winner: int) -> tuple[Payout, ...]:

@@ -31,16 +31,15 @@ def run(scenario: scenarios.Scenario) -> dict[str, Any]:
     if not isinstance(stacks, list):
         raise ValueError("setup.stacks: must be a list of chips")
     seats = len(stacks)
+    last_winner = _last_winner(setup, seats)
     try:
-        state = azi.initial(
-            options, seats, stacks=tuple(stacks), last_winner=_last_winner(setup, seats)
-        )
+        state = azi.initial(options, seats, stacks=tuple(stacks), last_winner=last_winner)
     except ValueError as error:
         raise ValueError(f"setup.{error}") from None
     chance = _Listed(setup, seats, options.deal_size)
     dealt = azi.decide(state, Start(), chance)
     state = reduce(azi.evolve, dealt, state)
-    state, result = scenarios.played(azi, state, scenario, chance, _read_move, _write_move)
+    state, result = scenarios.played(azi, state, scenario, chance, _read_move, write_move)
     begun = [scenarios.described(event) for event in dealt]
     result["events"] = begun + result["events"]
     chance.check_seats(result["events"])
@@ -114,9 +113,10 @@ def _card(given: object, key: str) -> Card:
 
 def _last_winner(setup: Mapping[str, Any], seats: int) -> int | None:
     """Who won before, so that the named opener opens."""
-    if ("opener" in setup) == ("last_winner" in setup):
+    named = [key for key in ("opener", "last_winner") if setup.get(key) is not None]
+    if len(named) != 1:
         raise ValueError("setup.opener: name either the opener or the last_winner")
-    key = "opener" if "opener" in setup else "last_winner"
+    key = named[0]
     seat = setup[key]
     if type(seat) is not int or not 0 <= seat < seats:
         raise ValueError(f"setup.{key}: must be a seat")
@@ -145,7 +145,8 @@ def _card_or_as_given(argument: Any) -> Card:
         return given
 
 
-def _write_move(move: azi.Move) -> str:
+def write_move(move: azi.Move) -> str:
+    """A move as scenarios write it, `"play 7S"`."""
     match move:
         case azi.Bid(amount=amount):
             return f"bid {amount}"
