@@ -1,0 +1,121 @@
+"""Finding games and names: what commands that look at games have in common with each other."""
+
+import argparse
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kozyr.game.v1 import game_pb2, game_pb2_grpc, view_pb2
+from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc
+
+from services.cli.client import Caller, Player
+from services.cli.operators import PATIENCE_MS, operator
+from services.cli.outcome import Failure
+from services.cli.pictures.look import Look
+from services.cli.profile import ProfileFile
+from services.cli.shown import LEVELS
+from services.cli.terminal import can_draw_suits
+from services.kernel.ids import parse_uuid
+from services.runtime.settings import Settings
+
+NAMES_MAX = 100
+PAGE = 100
+LAST = "last"
+LEVEL_NAMES = {value: name for name, value in LEVELS.items()}
+
+
+def add_game(parser: argparse.ArgumentParser) -> None:
+    """The argument that names a game."""
+    parser.add_argument("game", metavar="GAME", help="a game's id, or `last` for the newest")
+
+
+def add_look(parser: argparse.ArgumentParser) -> None:
+    """The flag for terminals without the signs of the suits."""
+    parser.add_argument("--ascii", action="store_true", help="letters instead of ♠♥♦♣")
+
+
+@asynccontextmanager
+async def as_operator(settings: Settings) -> AsyncIterator[Caller]:
+    """Call as an operator."""
+    caller = operator(settings)
+    try:
+        yield caller
+    finally:
+        await caller.close()
+
+
+@asynccontextmanager
+async def as_player(settings: Settings, profile: str = "player") -> AsyncIterator[Player]:
+    """Call as the player of the profile; raises Failure if there is none."""
+    kept = ProfileFile(profile).read()
+    if kept is None:
+        raise Failure("you have not played here yet: `kozyr play` signs you up")
+    player = Player(settings, PATIENCE_MS)
+    try:
+        await player.sign_in(kept)
+        yield player
+    finally:
+        await player.close()
+
+
+async def game_id(caller: Caller, named: str) -> str:
+    """The id of the game that is meant; raises Failure."""
+    if named != LAST:
+        if parse_uuid(named) is None:
+            raise Failure(f"{named!r} is no game's id; `kozyr games` lists them")
+        return named
+    async for game in games(caller, game_pb2.ListGamesRequest(page_size=1)):
+        return game.game_id
+    raise Failure("there is no game yet")
+
+
+async def games(
+    caller: Caller, request: game_pb2.ListGamesRequest, most: int | None = None
+) -> AsyncIterator[game_pb2.GameSummary]:
+    """Games, newest first, page by page; at most so many."""
+    stub: Any = caller.stub("game", game_pb2_grpc.GameServiceStub)
+    asked = game_pb2.ListGamesRequest()
+    asked.CopyFrom(request)
+    left = most
+    while True:
+        asked.page_size = asked.page_size or (PAGE if left is None else min(PAGE, left))
+        page: game_pb2.ListGamesResponse = await caller.call("game", stub.ListGames, asked)
+        for game in page.games:
+            if left is not None:
+                if left == 0:
+                    return
+                left -= 1
+            yield game
+        if not page.next_page_token:
+            return
+        asked.page_token = page.next_page_token
+
+
+async def names_of(caller: Caller, ids: Iterable[str]) -> dict[str, str]:
+    """Display names by player id, as far as the lobby knows them."""
+    stub: Any = caller.stub("lobby", identity_pb2_grpc.IdentityServiceStub)
+    wanted = sorted({each for each in ids if each})
+    found: dict[str, str] = {}
+    for start in range(0, len(wanted), NAMES_MAX):
+        request = identity_pb2.ListPlayersRequest(player_ids=wanted[start : start + NAMES_MAX])
+        reply: identity_pb2.ListPlayersResponse = await caller.call(
+            "lobby", stub.ListPlayers, request
+        )
+        found |= {player.player_id: player.display_name for player in reply.players}
+    return found
+
+
+async def look_for(
+    caller: Caller, seats: Sequence[view_pb2.GameSeat], *, ascii_only: bool = False
+) -> Look:
+    """How to draw a game with these seats."""
+    names = await names_of(caller, (seat.player_id for seat in seats))
+    return Look(
+        tuple(names.get(seat.player_id) or _unnamed(i, seat) for i, seat in enumerate(seats)),
+        ascii=ascii_only or not can_draw_suits(),
+    )
+
+
+def _unnamed(seat: int, who: view_pb2.GameSeat) -> str:
+    level = LEVEL_NAMES.get(who.bot_level)
+    return f"bot {seat} ({level})" if level else f"seat {seat}"

@@ -1,0 +1,112 @@
+"""The entry of `kozyr`: finds the command, runs it, and turns what went wrong into one line.
+
+A command is a module with `parser()`, its arguments and an example, and `run(arguments)`, which
+returns the exit code. Only the module of the command that is asked for is imported.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from services.cli.outcome import FINE, UNREACHABLE, USAGE, WRONG, Failure
+from services.kernel.errors import Kind, Refused
+
+COMMANDS = {
+    "up": "run the four services on this machine",
+    "play": "play azi, durak or rami at this terminal",
+    "games": "list games",
+    "watch": "follow a game as it is played",
+    "replay": "step through a finished game",
+    "audit": "re-execute a game's log and check everything in it",
+    "export": "write a finished game as one JSON document",
+    "dispute": "complain about a game, list complaints, rule on them",
+    "wallet": "look at chips: balance, statement, grants, trial balance",
+    "token": "sign a token, for an operator or a tool",
+    "scenario": "run rulings written as data",
+    "bench": "measure",
+    "demo": "play whole games over the four services and check all of it",
+    "serve": "run one service",
+    "migrate": "bring databases up to date",
+}
+"""Every command, in the order of the overview; the module has the command's name."""
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    if words and words[0] in ("-h", "--help", "help"):
+        print(overview())
+        return FINE
+    if words and words[0] in ("-V", "--version"):
+        print(f"kozyr {_version()}")
+        return FINE
+    if not words:
+        sys.stderr.write(overview() + "\n")
+        return USAGE
+    if words[0] not in COMMANDS:
+        return _complain("", f"there is no command {words[0]!r}; `kozyr --help` lists them", USAGE)
+    return _guarded(words[0], words[1:])
+
+
+def overview() -> str:
+    """What there is, one line a command."""
+    lines = ["usage: kozyr COMMAND …", "", "Azi, Durak and Rami: hosted, logged, replayed.", ""]
+    lines += [f"  {name:<9} {summary}" for name, summary in COMMANDS.items()]
+    lines += ["", "`kozyr COMMAND --help` says more; begin with `kozyr up` or"]
+    lines += ["`kozyr play durak --offline`."]
+    return "\n".join(lines)
+
+
+def _guarded(command: str, words: Sequence[str]) -> int:
+    try:
+        module = importlib.import_module(f"services.cli.{command}")
+        code: int = module.run(module.parser().parse_args(words))
+        sys.stdout.flush()
+    except Failure as failure:
+        return _complain(command, failure.line, failure.code)
+    except Refused as refused:
+        return _complain(command, refusal_line(refused), refusal_code(refused))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone; nothing more can be said, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return WRONG
+    return code
+
+
+def refusal_line(refused: Refused) -> str:
+    """A service's refusal in one line, its reason first."""
+    fields = "; ".join(f"{f.field} {f.problem}" for f in refused.fields)
+    said = refused.message or fields or "refused"
+    return f"{refused.reason}: {said}"
+
+
+def refusal_code(refused: Refused) -> int:
+    """The exit code of a refusal: a service that does not answer is told from one that says no."""
+    return UNREACHABLE if refused.kind in (Kind.UNAVAILABLE, Kind.EXPIRED) else WRONG
+
+
+def _complain(command: str, line: str, code: int) -> int:
+    where = f"kozyr {command}".strip()
+    sys.stderr.write(f"{where}: {' '.join(line.split())}\n")
+    return code
+
+
+def _version() -> str:
+    try:
+        return version("kozyr")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

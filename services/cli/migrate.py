@@ -1,0 +1,53 @@
+"""`kozyr migrate`: databases brought up to date."""
+
+import argparse
+import asyncio
+import importlib
+from typing import Any
+
+from services.cli.addresses import add_flags, settings
+from services.cli.outcome import FINE, UNREACHABLE, Failure
+from services.cli.terminal import command, show
+from services.runtime.database import DatabaseInUse
+from services.runtime.settings import Settings
+from services.runtime.store.api import StoreUnavailable
+
+STORED = ("lobby", "game", "wallet")
+"""Services that have a database."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    made = command(
+        "migrate",
+        "Bring the database of a service, or of all, up to date. Safe to run at any time and by "
+        "several at once; embedded databases are migrated at start by themselves.",
+        "KOZYR_WALLET_DATABASE_URL=postgresql+asyncpg://… kozyr migrate wallet",
+    )
+    made.add_argument("name", nargs="?", choices=(*STORED, "all"), default="all")
+    add_flags(made)
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Migrate them, one after the other."""
+    where = settings(arguments)
+    names = STORED if arguments.name == "all" else (arguments.name,)
+    for name in names:
+        asyncio.run(migrate_service(where, name))
+        show([f"{name}: up to date"])
+    return FINE
+
+
+async def migrate_service(where: Settings, name: str) -> None:
+    """Bring one service's database up to date; raises Failure."""
+    from services.runtime.migrate import migrate
+
+    server: Any = importlib.import_module(f"services.{name}.server")
+    await asyncio.to_thread(where.data_folder.mkdir, parents=True, exist_ok=True)
+    try:
+        await migrate(where.database_url(name), server.FOLDERS)
+    except DatabaseInUse:
+        raise Failure(f"{name}: its database is in use by a running service") from None
+    except StoreUnavailable:
+        raise Failure(f"{name}: its database does not answer", UNREACHABLE) from None

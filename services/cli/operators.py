@@ -1,0 +1,39 @@
+"""Calls as an operator: with `KOZYR_TOKEN`, or a token signed with the key folder's own key."""
+
+import os
+from pathlib import Path
+
+from services.cli.client import Caller
+from services.cli.outcome import Failure
+from services.runtime.keys import OPERATORS
+from services.runtime.settings import Settings
+from services.runtime.tokens import Signer, load_signer
+
+TOKEN_VARIABLE = "KOZYR_TOKEN"  # noqa: S105 - the name of a variable
+OPERATOR = "operator"
+TOKEN_MS = 600_000
+PATIENCE_MS = 4_000
+"""How long a command waits for a service that does not answer."""
+
+
+def signer(settings: Settings, issuer: str) -> Signer:
+    """Who may sign as this issuer; raises Failure if the key folder has no such key."""
+    folder: Path = settings.keys()
+    try:
+        return load_signer(folder, issuer)
+    except FileNotFoundError:
+        raise Failure(
+            f"there is no key {folder / issuer}.key; name the data folder of a `kozyr up` with "
+            f"--data, or give a token in {TOKEN_VARIABLE}"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise Failure(f"{folder / issuer}.key: {error}") from None
+
+
+def operator(settings: Settings, patience_ms: int = PATIENCE_MS) -> Caller:
+    """Clients that call as an operator; raises Failure without a key or a token."""
+    given = os.environ.get(TOKEN_VARIABLE)
+    if given:
+        return Caller(settings, lambda: given, patience_ms)
+    by = signer(settings, OPERATORS)
+    return Caller(settings, lambda: by.issue(OPERATOR, TOKEN_MS), patience_ms)

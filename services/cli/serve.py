@@ -1,0 +1,50 @@
+"""`kozyr serve NAME`: one service as a process of its own."""
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+from services.cli.terminal import command
+from services.runtime.settings import SERVICES
+
+CHUNK = 4096
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    made = command(
+        "serve",
+        "Run one service until SIGTERM or SIGINT. Settings come from KOZYR_… variables. Prints one "
+        "JSON line with its address when it is ready; logs go to standard error.",
+        "KOZYR_GAME_LISTEN=127.0.0.1:9002 kozyr serve game",
+    )
+    made.add_argument("name", choices=SERVICES, help="which service")
+    made.add_argument(
+        "--until-eof",
+        action="store_true",
+        help="also stop when standard input is closed: never outlive who holds its other end",
+    )
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve; the exit code of the service."""
+    if arguments.until_eof:
+        threading.Thread(target=_stop_at_eof, name="until-eof", daemon=True).start()
+    from services.runtime.server import run as run_service
+
+    server: Any = importlib.import_module(f"services.{arguments.name}.server")
+    return run_service(arguments.name, server.compose)
+
+
+def _stop_at_eof() -> None:
+    try:
+        while os.read(sys.stdin.fileno(), CHUNK):
+            pass
+    except OSError:
+        pass  # a closed input is at its end too
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,171 @@
+"""A person at a terminal in a seat: shows the table, reads moves, tells refusals.
+
+The table may be a game on a server or one in this process: whatever has the face of `Table`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import engines.azi
+from engines.api import RuleViolation
+from services.cli import pictures
+from services.cli.lines import Lines
+from services.cli.moves import USAGE, read_move
+from services.cli.pictures import Move, View
+from services.cli.pictures.look import Look, wrapped
+from services.cli.terminal import show
+from services.kernel.errors import Refused
+
+HELP = (
+    "a number makes that move, or type it: {usage}",
+    "t shows the table · ? asks a bot what it would do · h shows this · q leaves the game",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a player is shown at once: sentences, and the table after them.
+
+    `view` is None before the first deal; `ending` says how the game came out, once it is over.
+    """
+
+    told: tuple[str, ...]
+    view: View | None
+    ending: tuple[str, ...] = ()
+    over: bool = False
+
+
+Asked = tuple[int, tuple[Move, ...]]
+"""A decision a person was asked for: its number and the moves there were."""
+
+
+class Table(Protocol):
+    """A game one sits at."""
+
+    game: str
+    look: Look
+    seat: int
+
+    def moments(self) -> AsyncIterator[Moment]:
+        """Everything that happens, in order, the last one being `over`."""
+        ...
+
+    async def submit(self, view: View, move: Move) -> None:
+        """Make a move in what `view` shows; raises Refused or RuleViolation."""
+        ...
+
+    async def leave(self) -> None:
+        """Leave for good."""
+        ...
+
+    async def hint(self, view: View) -> str:
+        """What a bot would do, in words."""
+        ...
+
+
+async def sit(table: Table, lines: Lines) -> bool:
+    """Play until the game is over (True) or the person leaves (False)."""
+    moments = aiter(table.moments())
+    view: View | None = None
+    asked: Asked | None = None
+    upcoming = asyncio.ensure_future(anext(moments, None))
+    typed = asyncio.ensure_future(lines.next())
+    try:
+        while True:
+            await asyncio.wait((upcoming, typed), return_when=asyncio.FIRST_COMPLETED)
+            if upcoming.done():
+                moment = upcoming.result()
+                if moment is None:
+                    return True
+                view = moment.view or view
+                _tell(table, moment)
+                if moment.over:
+                    return True
+                asked = _ask(table, view, asked)
+                upcoming = asyncio.ensure_future(anext(moments, None))
+            elif typed.done():
+                line = typed.result()
+                if line is None or line.strip().lower() in ("q", "quit"):
+                    await table.leave()
+                    show(["You have left the game."])
+                    return False
+                await _answer(table, view, line.strip())
+                typed = asyncio.ensure_future(lines.next())
+    finally:
+        for task in (upcoming, typed):
+            task.cancel()
+        await asyncio.gather(upcoming, typed, return_exceptions=True)
+
+
+def _tell(table: Table, moment: Moment) -> None:
+    show(piece for line in moment.told for piece in pictures.fold(line))
+    if moment.over:
+        if moment.view is not None:
+            show(["", *pictures.table(table.game, moment.view, table.look)])
+        show(moment.ending)
+
+
+def _ask(table: Table, view: View | None, asked: Asked | None) -> Asked | None:
+    """Show the table and the moves when this seat has something new to decide; what was asked."""
+    if view is None or table.seat not in view.to_act:
+        return asked
+    asking = (view.turn, view.legal)
+    if asking != asked:
+        show(["", *pictures.table(table.game, view, table.look)])
+        show(choices(table.game, view, table.look))
+    return asking
+
+
+def choices(game: str, view: View, look: Look) -> list[str]:
+    """The legal moves with their numbers."""
+    items = [
+        f"{number} {pictures.move(game, made, look)}" for number, made in enumerate(view.legal, 1)
+    ]
+    lines = wrapped("your move: ", items)
+    if isinstance(view, engines.azi.View):
+        lines += _prices(view)
+    return lines
+
+
+def _prices(view: engines.azi.View) -> list[str]:
+    said = []
+    if view.bid_maximum:
+        said.append(f"`bid N` with N from {view.bid_minimum} to {view.bid_maximum}")
+    if view.level_price:
+        said.append(f"to level costs {view.level_price}")
+    if view.phase is engines.azi.Phase.BUYING_BACK:
+        said.append(f"to buy back costs {view.buy_back_price}")
+    return [f"({'; '.join(said)})"] if said else []
+
+
+async def _answer(table: Table, view: View | None, line: str) -> None:
+    match line.lower():
+        case "":
+            return
+        case "h" | "help":
+            said = [text.format(usage=USAGE[table.game]) for text in HELP]
+            show(piece for text in said for piece in pictures.fold(text))
+            return
+        case "t" | "table" if view is not None:
+            show([*pictures.table(table.game, view, table.look)])
+            return
+    if view is None or table.seat not in view.to_act:
+        show(["It is not your turn."])
+        return
+    try:
+        if line == "?":
+            show(pictures.fold(await table.hint(view)))
+        else:
+            await table.submit(view, read_move(table.game, line, view))
+    except ValueError as problem:
+        show(pictures.fold(f"? {problem}"))
+    except (Refused, RuleViolation) as refusal:
+        show(refusal_lines(refusal))
+
+
+def refusal_lines(refusal: Refused | RuleViolation) -> Sequence[str]:
+    """A refusal in words, its reason first."""
+    text = refusal.message if isinstance(refusal, Refused) else f"the rules refuse it: {refusal}"
+    return pictures.fold(f"refused: {refusal.reason}: {text}")

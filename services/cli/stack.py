@@ -1,0 +1,180 @@
+"""The four services as processes of this machine: started, watched, killed, stopped.
+
+Everything embedded: SQLite and keys in one data folder. The child processes end with the one that
+started them, however it ends, because each watches the pipe that is its standard input.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from services.cli.addresses import make_settings, remove_addresses, write_addresses
+from services.cli.outcome import Failure
+from services.runtime.keys import ensure_keys
+from services.runtime.settings import SERVICES, Settings
+
+PORT_BASE = 7001
+READY_SECONDS = 60.0
+STOP_SECONDS = 20.0
+HOST = "127.0.0.1"
+LOG_LINES = 5
+
+
+def ports_from(base: int) -> dict[str, int]:
+    """Four neighbouring ports, lobby's first."""
+    return {name: base + i for i, name in enumerate(SERVICES)}
+
+
+def free_ports() -> dict[str, int]:
+    """Four ports of the loopback that nobody uses at present."""
+    held = [socket.socket() for _ in SERVICES]
+    try:
+        for each in held:
+            each.bind((HOST, 0))
+        return {name: s.getsockname()[1] for name, s in zip(SERVICES, held, strict=True)}
+    finally:
+        for each in held:
+            each.close()
+
+
+class Stack:
+    """The four services on loopback ports with one data folder; a context that runs them.
+
+    `environment` is added to each service's own. `settings` leads clients to the services.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        ports: Mapping[str, int] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.data = data.absolute()
+        self.ports = dict(free_ports() if ports is None else ports)
+        self.logs = self.data / "logs"
+        self._given = dict(environment or {})
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._stopping: set[str] = set()
+        addresses = {f"{name}_address": self.address(name) for name in SERVICES}
+        self.settings: Settings = make_settings({"data_folder": self.data, **addresses})
+
+    def address(self, name: str) -> str:
+        """Where a service listens."""
+        return f"{HOST}:{self.ports[name]}"
+
+    async def __aenter__(self) -> Self:
+        """Make keys, start all four, and wait until each is ready; raises Failure."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        ensure_keys(self.settings.keys())
+        starts = [asyncio.ensure_future(self.start(name)) for name in SERVICES]
+        try:
+            await asyncio.gather(*starts)
+        except BaseException:
+            for each in starts:
+                each.cancel()
+            await asyncio.gather(*starts, return_exceptions=True)
+            await self.stop()
+            raise
+        write_addresses(self.data, {name: self.address(name) for name in SERVICES})
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop all."""
+        remove_addresses(self.data)
+        await self.stop()
+
+    async def start(self, name: str) -> None:
+        """Start one service and wait for its ready line; raises Failure if it does not come."""
+        began = time.monotonic()
+        self._stopping.discard(name)
+        with (self.logs / f"{name}.log").open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "services.cli.main", "serve", name, "--until-eof"),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env=self._environment(),
+                start_new_session=True,
+            )
+        self._processes[name] = process
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                await _ready(process)
+        except (TimeoutError, EOFError):
+            spent = time.monotonic() - began
+            raise Failure(
+                f"{name} did not start ({spent:.0f} s): {self.last_words(name)}"
+            ) from None
+
+    async def kill(self, name: str) -> None:
+        """End one service with SIGKILL, as a crash would."""
+        self._stopping.add(name)
+        process = self._processes[name]
+        process.kill()
+        await process.wait()
+
+    async def stop(self) -> None:
+        """End all with SIGTERM, lobby first; what does not end in time is killed."""
+        running = [n for n in SERVICES if n in self._processes and not self._has_ended(n)]
+        self._stopping.update(SERVICES)
+        for name in running:
+            self._processes[name].send_signal(signal.SIGTERM)
+        waits = [asyncio.ensure_future(self._processes[name].wait()) for name in running]
+        if waits:
+            await asyncio.wait(waits, timeout=STOP_SECONDS)
+        for name in running:
+            if not self._has_ended(name):
+                self._processes[name].kill()
+        await asyncio.gather(*waits)
+
+    async def died(self) -> tuple[str, int]:
+        """Wait until a service ends that nobody stopped: its name and exit code."""
+        while True:
+            for name, process in self._processes.items():
+                if process.returncode is not None and name not in self._stopping:
+                    return name, process.returncode
+            await asyncio.sleep(0.2)
+
+    def last_words(self, name: str) -> str:
+        """The last thing a service wrote to its log that says what went wrong."""
+        path = self.logs / f"{name}.log"
+        try:
+            lines = path.read_text("utf-8", errors="replace").splitlines()[-LOG_LINES:]
+        except OSError:
+            lines = []
+        return f"{lines[-1]} (log: {path})" if lines else f"see {path}"
+
+    def _has_ended(self, name: str) -> bool:
+        return self._processes[name].returncode is not None
+
+    def _environment(self) -> dict[str, str]:
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        # Where this package was imported from, so that it need not be installed.
+        roots = [path for path in sys.path if path]
+        environment["PYTHONPATH"] = os.pathsep.join(str(Path(path).absolute()) for path in roots)
+        environment["KOZYR_DATA_FOLDER"] = str(self.data)
+        for name in SERVICES:
+            environment[f"KOZYR_{name.upper()}_LISTEN"] = self.address(name)
+            environment[f"KOZYR_{name.upper()}_ADDRESS"] = self.address(name)
+        return environment | self._given
+
+
+async def _ready(process: asyncio.subprocess.Process) -> None:
+    """Wait for the line that says `ready`; raises EOFError if the process ends before."""
+    if process.stdout is None:
+        raise EOFError
+    while line := await process.stdout.readline():
+        try:
+            said = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(said, dict) and said.get("event") == "ready":
+            return
+    raise EOFError
