@@ -15,10 +15,8 @@ from services.kernel.errors import Kind, Refused
 
 COMMANDS = {
     "up": "run the four services on this machine",
-    "play": "play azi, durak or rami at this terminal",
     "games": "list games",
     "watch": "follow a game as it is played",
-    "replay": "step through a finished game",
     "audit": "re-execute a game's log and check everything in it",
     "export": "write a finished game as one JSON document",
     "dispute": "complain about a game, list complaints, rule on them",
@@ -26,7 +24,6 @@ COMMANDS = {
     "token": "sign a token, for an operator or a tool",
     "scenario": "run rulings written as data",
     "bench": "measure",
-    "demo": "play whole games over the four services and check all of it",
     "serve": "run one service",
     "migrate": "bring databases up to date",
 }
