@@ -46,7 +46,7 @@ def played(game: str, seed: int, options: dict[str, Any]) -> Iterator[Position]:
         luck = rng.random()
         if luck < 0.02:
             command = Timeout(seat)
-        elif luck < 0.022:
+        elif luck < 0.022 and seat not in getattr(state, "left", ()):
             command = Leave(seat)
         else:
             legal = rules.legal(state, seat)
