@@ -36,6 +36,7 @@ ALLOWED = frozenset({
 def configure(service: str, level: str, form: LogFormat) -> None:
     """Set up the logs of this process; standard-library loggers of libraries go the same way."""
     numeric = cast(int, getattr(logging, level.upper()))
+    printer = structlog.PrintLogger(sys.stderr)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -47,7 +48,7 @@ def configure(service: str, level: str, form: LogFormat) -> None:
             _console if form is LogFormat.CONSOLE else _json,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(numeric),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: printer,  # making one for every line is dear
         cache_logger_on_first_use=False,
     )
     library = logging.getLogger()

@@ -207,19 +207,6 @@ class Settings(BaseSettings):
         default=600_000, ge=1, description="Longest turn time of a table."
     )
 
-    bot_delay_ms: int = Field(
-        default=700, ge=0, le=60_000, description="A bot waits this long before it moves."
-    )
-    feed_interval_ms: int = Field(
-        default=500, ge=10, le=60_000, description="Watched streams are polled this often."
-    )
-    heartbeat_ms: int = Field(
-        default=15_000, ge=100, le=600_000, description="A silent watch says something this often."
-    )
-    games_cached: int = Field(
-        default=1_000, ge=0, description="Folded games kept in memory by each process."
-    )
-
     @field_validator("lobby_listen", "game_listen", "ai_listen", "wallet_listen")
     @classmethod
     def _host_and_port(cls, value: str) -> str:
