@@ -94,9 +94,9 @@ class TopUp:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The host closes the table."""
+    """The host closes the table, or an operator (None) does."""
 
-    player: UUID
+    player: UUID | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def _open(table: Table, command: Open) -> tuple[Event, ...]:
 
 def _player(table: Table, command: PlayerCommand) -> tuple[Event, ...]:
     code = command.code if isinstance(command, TakeSeat) else ""
-    if not may_see(table, command.player, code):
+    if table.rules is None or not (command.player is None or may_see(table, command.player, code)):
         raise table_not_found()
     if table.phase is Phase.CLOSED:
         raise precondition("TABLE_CLOSED", "the table is closed")
@@ -129,7 +129,8 @@ def _player(table: Table, command: PlayerCommand) -> tuple[Event, ...]:
         case TopUp():
             return _top_up(table, command)
         case Close():
-            _require_host(table, command.player)
+            if command.player is not None:
+                _require_host(table, command.player)
             _require_waiting(table)
             return (TableClosed(),)
         case _:

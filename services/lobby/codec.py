@@ -1,0 +1,173 @@
+"""A table's events as they are stored, and back: the one place that knows both shapes."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, assert_never
+from uuid import UUID
+
+from google.protobuf.message import Message
+from kozyr.game.v1 import variant_pb2
+from kozyr.lobby.events.v1 import table_pb2
+
+from services.kernel.envelope import NewEvent, Recorded
+from services.lobby.model import (
+    AbsentPolicy,
+    BotLevel,
+    Event,
+    GameEnded,
+    GameStarted,
+    HostChanged,
+    ReadySet,
+    Rules,
+    SeatLeft,
+    SeatOutcome,
+    SeatTaken,
+    StartAbandoned,
+    StartBegun,
+    StartFailed,
+    TableClosed,
+    TableOpened,
+    ToppedUp,
+)
+from services.lobby.variants import ENGINES, stored_options, variant_of, write_game_options
+
+SCHEMA = 1
+"""The schema every event is written with."""
+
+
+class UnknownEvent(ValueError):
+    """A stored event this version cannot read."""
+
+
+def encode(event: Event) -> NewEvent:
+    """The event ready to be stored. A table keeps no secret from itself."""
+    message = _to_message(event)
+    payload = message.SerializeToString(deterministic=True)
+    return NewEvent(type(event).__name__, SCHEMA, payload)
+
+
+def decode(row: Recorded) -> Event:
+    """The event of a stored row; raises UnknownEvent."""
+    reader = READERS.get(row.name)
+    if reader is None or row.schema != SCHEMA:
+        raise UnknownEvent(f"{row.name} of schema {row.schema}")
+    message, build = reader
+    return build(message.FromString(row.payload))
+
+
+def _to_message(event: Event) -> Message:
+    match event:
+        case TableOpened():
+            return _opened_message(event)
+        case SeatTaken(seat, player, bot, stack):
+            return table_pb2.SeatTaken(
+                seat=seat,
+                player_id=str(player),
+                bot_level=variant_pb2.BotLevel.ValueType(bot),
+                stack=stack,
+            )
+        case SeatLeft(seat):
+            return table_pb2.SeatLeft(seat=seat)
+        case ReadySet(seat, ready):
+            return table_pb2.ReadySet(seat=seat, ready=ready)
+        case ToppedUp(seat, chips):
+            return table_pb2.ToppedUp(seat=seat, chips=chips)
+        case HostChanged(host):
+            return table_pb2.HostChanged(host_id=str(host))
+        case StartBegun(game, seats):
+            return table_pb2.StartBegun(game_id=str(game), seats=seats)
+        case StartAbandoned(game, reason, unready):
+            return table_pb2.StartAbandoned(game_id=str(game), reason=reason, unready=unready)
+        case StartFailed(game):
+            return table_pb2.StartFailed(game_id=str(game))
+        case GameStarted(game):
+            return table_pb2.GameStarted(game_id=str(game))
+        case GameEnded():
+            return _ended_message(event)
+        case TableClosed():
+            return table_pb2.TableClosed()
+        case _:
+            assert_never(event)
+
+
+def _opened_message(event: TableOpened) -> table_pb2.TableOpened:
+    rules = event.rules
+    return table_pb2.TableOpened(
+        host_id=str(event.host),
+        options=write_game_options(rules.variant, rules.options),
+        seats=rules.seats,
+        turn_ms=rules.turn_ms,
+        listed=rules.listed,
+        invite_code=rules.invite_code,
+        spectators=rules.spectators,
+        absent_policy=variant_pb2.AbsentPolicy.ValueType(rules.absent),
+        buy_in_min=rules.buy_in_min,
+        buy_in_max=rules.buy_in_max,
+        series=rules.series,
+    )
+
+
+def _opened(message: table_pb2.TableOpened) -> TableOpened:
+    variant = variant_of(message.options)
+    options = stored_options(message.options)
+    rules = Rules(
+        variant=variant,
+        options=options,
+        seats=message.seats,
+        seats_min=ENGINES[variant].SEATS.start,
+        turn_ms=message.turn_ms,
+        listed=message.listed,
+        invite_code=message.invite_code,
+        spectators=message.spectators,
+        absent=AbsentPolicy(message.absent_policy),
+        entry_fee=getattr(options, "entry_fee", 0),
+        buy_in_min=message.buy_in_min,
+        buy_in_max=message.buy_in_max,
+        series=message.series,
+    )
+    return TableOpened(UUID(message.host_id), rules)
+
+
+def _ended_message(event: GameEnded) -> table_pb2.GameEnded:
+    return table_pb2.GameEnded(
+        game_id=str(event.game),
+        finished=event.finished,
+        outcomes=[
+            table_pb2.SeatOutcome(seat=o.seat, stack=o.stack, first=o.first, durak=o.durak)
+            for o in event.outcomes
+        ],
+        winner_id=str(event.winner) if event.winner else "",
+    )
+
+
+def _ended(message: table_pb2.GameEnded) -> GameEnded:
+    return GameEnded(
+        game=UUID(message.game_id),
+        finished=message.finished,
+        outcomes=tuple(SeatOutcome(o.seat, o.stack, o.first, o.durak) for o in message.outcomes),
+        winner=UUID(message.winner_id) if message.winner_id else None,
+    )
+
+
+READERS: Mapping[str, tuple[type[Message], Callable[[Any], Event]]] = {
+    "TableOpened": (table_pb2.TableOpened, _opened),
+    "SeatTaken": (
+        table_pb2.SeatTaken,
+        lambda m: SeatTaken(m.seat, UUID(m.player_id), BotLevel(m.bot_level), m.stack),
+    ),
+    "SeatLeft": (table_pb2.SeatLeft, lambda m: SeatLeft(m.seat)),
+    "ReadySet": (table_pb2.ReadySet, lambda m: ReadySet(m.seat, m.ready)),
+    "ToppedUp": (table_pb2.ToppedUp, lambda m: ToppedUp(m.seat, m.chips)),
+    "HostChanged": (table_pb2.HostChanged, lambda m: HostChanged(UUID(m.host_id))),
+    "StartBegun": (
+        table_pb2.StartBegun,
+        lambda m: StartBegun(UUID(m.game_id), tuple(m.seats)),
+    ),
+    "StartAbandoned": (
+        table_pb2.StartAbandoned,
+        lambda m: StartAbandoned(UUID(m.game_id), m.reason, tuple(m.unready)),
+    ),
+    "StartFailed": (table_pb2.StartFailed, lambda m: StartFailed(UUID(m.game_id))),
+    "GameStarted": (table_pb2.GameStarted, lambda m: GameStarted(UUID(m.game_id))),
+    "GameEnded": (table_pb2.GameEnded, _ended),
+    "TableClosed": (table_pb2.TableClosed, lambda _: TableClosed()),
+}

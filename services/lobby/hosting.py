@@ -1,0 +1,106 @@
+"""What a host may decide: table rules from a request, checked and complete."""
+
+import base64
+import secrets
+
+from kozyr.lobby.v1 import lobby_pb2
+
+from engines.api import InvalidOption
+from services.kernel.errors import invalid
+from services.lobby.model import AbsentPolicy, Rules, Variant
+from services.lobby.variants import ENGINES, default_options, read_game_options, variant_of
+from services.runtime.settings import Settings
+
+BUY_IN_MAX = 10**12
+"""The largest buy-in a table may allow, in chips."""
+FEES_MIN = 20
+"""The least buy-in of a table that names none, in entry fees."""
+FEES_MAX = 100
+"""The largest buy-in of a table that names none, in entry fees."""
+QUICK_SEATS = 4
+"""The seats of a table that quick play opens, if the player does not care."""
+CODE_BYTES = 10
+
+
+def table_rules(asked: lobby_pb2.TableRules, settings: Settings) -> Rules:
+    """The rules of a table to open, defaults filled in; raises Refused naming the field."""
+    variant = variant_of(asked.options)
+    try:
+        options = read_game_options(asked.options)
+    except InvalidOption as error:
+        field = f"rules.options.{variant.name.lower()}.{error.option}"
+        raise invalid(field, error.problem, "INVALID_OPTION") from None
+    low, high = _buy_in(getattr(options, "entry_fee", 0), asked.buy_in_min, asked.buy_in_max)
+    listed = asked.visibility != lobby_pb2.VISIBILITY_PRIVATE
+    return Rules(
+        variant=variant,
+        options=options,
+        seats=_seats(variant, asked.seats, "rules.seats"),
+        seats_min=ENGINES[variant].SEATS.start,
+        turn_ms=_turn_ms(asked.turn_ms, settings),
+        listed=listed,
+        invite_code="" if listed else _invite_code(),
+        spectators=asked.spectators,
+        absent=AbsentPolicy(asked.absent_policy or AbsentPolicy.EXPIRE),
+        entry_fee=getattr(options, "entry_fee", 0),
+        buy_in_min=low,
+        buy_in_max=high,
+        series=variant is Variant.DURAK and not asked.no_series,
+    )
+
+
+def quick_rules(variant: Variant, seats: int, settings: Settings) -> Rules:
+    """The rules quick play looks for and opens tables with: all defaults, spectators welcome."""
+    fee = getattr(default_options(variant), "entry_fee", 0)
+    low, high = _buy_in(fee, 0, 0)
+    return Rules(
+        variant=variant,
+        options=default_options(variant),
+        seats=_seats(variant, seats or QUICK_SEATS, "seats"),
+        seats_min=ENGINES[variant].SEATS.start,
+        turn_ms=settings.turn_time_default_ms,
+        listed=True,
+        invite_code="",
+        spectators=True,
+        absent=AbsentPolicy.EXPIRE,
+        entry_fee=fee,
+        buy_in_min=low,
+        buy_in_max=high,
+        series=variant is Variant.DURAK,
+    )
+
+
+def _seats(variant: Variant, seats: int, field: str) -> int:
+    allowed = ENGINES[variant].SEATS
+    if seats not in allowed:
+        raise invalid(field, f"must be {allowed.start} to {allowed.stop - 1}")
+    return seats
+
+
+def _turn_ms(asked: int, settings: Settings) -> int:
+    low, high = settings.turn_time_min_ms, settings.turn_time_max_ms
+    turn_ms = asked or settings.turn_time_default_ms
+    if not low <= turn_ms <= high:
+        raise invalid("rules.turn_ms", f"must be {low} to {high}")
+    return turn_ms
+
+
+def _buy_in(fee: int, low: int, high: int) -> tuple[int, int]:
+    """The bounds of a stack; without a fee there are no stacks, and both are 0."""
+    if not fee:
+        if low or high:
+            raise invalid(
+                "rules.buy_in_min" if low else "rules.buy_in_max", "no chips are played for"
+            )
+        return 0, 0
+    low = low or fee * FEES_MIN
+    high = high or max(fee * FEES_MAX, low)
+    if not fee <= low <= BUY_IN_MAX:
+        raise invalid("rules.buy_in_min", f"must be {fee} (the entry fee) to {BUY_IN_MAX}")
+    if not low <= high <= BUY_IN_MAX:
+        raise invalid("rules.buy_in_max", f"must be {low} (the least buy-in) to {BUY_IN_MAX}")
+    return low, high
+
+
+def _invite_code() -> str:
+    return base64.b32encode(secrets.token_bytes(CODE_BYTES)).decode().lower()

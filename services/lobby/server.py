@@ -1,0 +1,134 @@
+"""The lobby's process: its database, its servicers, and what runs beside them."""
+
+import asyncio
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import grpc
+from kozyr.lobby.v1 import identity_pb2, lobby_pb2
+from kozyr.lobby.v1.identity_pb2_grpc import add_IdentityServiceServicer_to_server
+from kozyr.lobby.v1.lobby_pb2_grpc import add_LobbyServiceServicer_to_server
+
+from services.lobby import migrations
+from services.lobby.accounts import Accounts
+from services.lobby.board import Board
+from services.lobby.choices import Choices
+from services.lobby.identity import Identity
+from services.lobby.players import Players
+from services.lobby.quick import QuickPlay
+from services.lobby.servicer import Lobby
+from services.lobby.start import TRIES_MAX, Starter
+from services.lobby.tables import DECIDER, Tables
+from services.lobby.watch import Watching
+from services.runtime.database import SQLITE, open_engine
+from services.runtime.due import DueWorker
+from services.runtime.feed import Feed
+from services.runtime.keys import PLAYERS
+from services.runtime.migrate import migrate_engine
+from services.runtime.server import Process, Service, run
+from services.runtime.settings import Settings
+from services.runtime.store import migrations as store_migrations
+from services.runtime.store.sql import SqlStore
+from services.runtime.streams import Streams
+from services.runtime.tokens import load_signer
+
+NAME = "lobby"
+FOLDERS: tuple[Path, ...] = (store_migrations.FOLDER, migrations.FOLDER)
+"""The version folders of the lobby's database, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How patiently starts are carried through, in milliseconds; `tries_max` tries at most.
+
+    `lease_ms` is how long a worker may take for one try before another may take over.
+    """
+
+    lease_ms: int = 60_000
+    retry_ms: int = 500
+    retry_max_ms: int = 30_000
+    tries_max: int = TRIES_MAX
+
+
+class WorkStopped(Exception):
+    """Something that must run beside the servicers does not."""
+
+
+async def compose(process: Process, pace: Pace = Pace()) -> Service:
+    """Open the lobby; an embedded database is brought up to date first."""
+    settings = process.settings
+    url = settings.database_url(NAME)
+    engine = open_engine(url)
+    if url.startswith(SQLITE):
+        await migrate_engine(engine, FOLDERS)
+    store = SqlStore(engine, None)
+    feed, board = Feed(store), Board(store)
+
+    def published(table: UUID, version: int) -> None:
+        feed.published(table, version)
+        board.published(table, version)
+        worker.wake()
+
+    streams = Streams(store, DECIDER, published=published)
+    wallet, game = process.peers.client("wallet"), process.peers.client("game")
+    players, choices = Players(engine), Choices(engine)
+    accounts = Accounts(players, wallet)
+    starter = Starter(streams, accounts, wallet, game, pace.tries_max)
+    worker = DueWorker(
+        store,
+        starter.handle,
+        name=f"{socket.gethostname()}:{os.getpid()}",
+        lease_ms=pace.lease_ms,
+        retry_ms=pace.retry_ms,
+        retry_max_ms=pace.retry_max_ms,
+    )
+    tables = Tables(streams, store, players, choices)
+    watching = Watching(tables, feed, board, process.drain)
+    quick = QuickPlay(tables, store, choices)
+    lobby = Lobby(settings, tables, quick, watching, process.seal_key)
+    signer = load_signer(settings.keys(), PLAYERS)
+    identity = Identity(players, accounts, signer, settings.player_token_ms)
+
+    def add(server: grpc.aio.Server) -> None:
+        add_LobbyServiceServicer_to_server(lobby, server)
+        add_IdentityServiceServicer_to_server(identity, server)
+
+    async def at_work() -> None:
+        if not (worker.healthy and feed.healthy):
+            raise WorkStopped
+
+    async def close() -> None:
+        await worker.stop()
+        await feed.stop()
+        await store.close()
+
+    feed.start()
+    worker.start()
+    return Service(
+        add=add,
+        files=(lobby_pb2.DESCRIPTOR, identity_pb2.DESCRIPTOR),
+        checks={"database": store.check, "work": at_work},
+        tasks={"starts": lambda: stop_at_end(worker), "board": board.run, "accounts": accounts.run},
+        close=close,
+    )
+
+
+async def stop_at_end(worker: DueWorker) -> None:
+    """Let the worker finish what it is doing while the other services can still be called."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await worker.stop()
+
+
+def main(settings: Settings | None = None) -> int:
+    """Serve the lobby until a signal; the exit code."""
+    return run(NAME, compose, settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

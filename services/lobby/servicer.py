@@ -1,0 +1,211 @@
+"""LobbyService: one method an RPC."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+import grpc
+from kozyr.game.v1 import view_pb2
+from kozyr.lobby.v1 import lobby_pb2 as pb
+from kozyr.lobby.v1.lobby_pb2_grpc import LobbyServiceServicer
+
+from services.kernel.errors import Kind, Refused, invalid
+from services.kernel.ids import parse_uuid
+from services.lobby import commands
+from services.lobby.bots import bot_id
+from services.lobby.hosting import BUY_IN_MAX, quick_rules, table_rules
+from services.lobby.listing import list_tables
+from services.lobby.model import BotLevel, Table, Variant
+from services.lobby.quick import QuickPlay
+from services.lobby.reports import end_of_game
+from services.lobby.tables import Request, Tables, new_id, request_of
+from services.lobby.variants import variant_info
+from services.lobby.watch import Watching
+from services.runtime import call, validate
+from services.runtime.auth import Role
+from services.runtime.settings import Settings
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class Lobby(LobbyServiceServicer):
+    """One method an RPC; who may call it is decided before, by the access table."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        tables: Tables,
+        quick: QuickPlay,
+        watching: Watching,
+        seal_key: bytes,
+    ) -> None:
+        self._settings = settings
+        self._tables = tables
+        self._quick = quick
+        self._watching = watching
+        self._seal_key = seal_key
+
+    async def ListVariants(
+        self, request: pb.ListVariantsRequest, context: Context
+    ) -> pb.ListVariantsResponse:
+        """The games, from the engines' own options."""
+        return pb.ListVariantsResponse(variants=[variant_info(variant) for variant in Variant])
+
+    async def CreateTable(
+        self, request: pb.CreateTableRequest, context: Context
+    ) -> pb.CreateTableResponse:
+        """Open a table and sit down."""
+        validate.present(request, "rules")
+        rules, host = table_rules(request.rules, self._settings), _player()
+        stack = _chips("buy_in", request.buy_in)
+        found = await self._tables.open(host, rules, stack, _asked(request))
+        table = await self._show(found.table_id, found.table)
+        return pb.CreateTableResponse(table=table)
+
+    async def ListTables(
+        self, request: pb.ListTablesRequest, context: Context
+    ) -> pb.ListTablesResponse:
+        """A page of listed tables, or of the caller's own."""
+        viewer = _viewer()
+        if request.mine and viewer is None:
+            raise invalid("mine", "for players only")
+        return await list_tables(self._tables, self._seal_key, request, viewer)
+
+    async def GetTable(self, request: pb.GetTableRequest, context: Context) -> pb.GetTableResponse:
+        """One table, if the caller may know of it."""
+        table_id = validate.uuid("table_id", request.table_id)
+        table = await self._tables.see(table_id, _viewer(), request.invite_code)
+        return pb.GetTableResponse(table=await self._show(table_id, table))
+
+    async def WatchTables(
+        self, request: pb.WatchTablesRequest, context: Context
+    ) -> AsyncIterator[pb.WatchTablesResponse]:
+        """Follow one table, or the listed ones."""
+        table_id, viewer = validate.optional_uuid("table_id", request.table_id), _viewer()
+        wanted = Variant(request.variant) if request.variant else None
+        if table_id is not None:
+            replies = self._watching.one(table_id, viewer, request.invite_code)
+        else:
+            replies = self._watching.public(viewer, wanted)
+        async for reply in replies:
+            yield reply
+
+    async def TakeSeat(self, request: pb.TakeSeatRequest, context: Context) -> pb.TakeSeatResponse:
+        """Sit down."""
+        table_id = validate.uuid("table_id", request.table_id)
+        command = commands.TakeSeat(
+            player=_player(),
+            seat=request.seat if request.HasField("seat") else None,
+            stack=_chips("buy_in", request.buy_in),
+            code=request.invite_code,
+            game=new_id(),
+        )
+        table = await self._tables.take_seat(table_id, command, _asked(request))
+        return pb.TakeSeatResponse(table=await self._show(table_id, table))
+
+    async def LeaveSeat(
+        self, request: pb.LeaveSeatRequest, context: Context
+    ) -> pb.LeaveSeatResponse:
+        """Stand up."""
+        table = await self._act(request, commands.LeaveSeat(_player()))
+        return pb.LeaveSeatResponse(table=table)
+
+    async def AddBot(self, request: pb.AddBotRequest, context: Context) -> pb.AddBotResponse:
+        """Put a bot on a seat."""
+        asked, table_id = _asked(request), validate.uuid("table_id", request.table_id)
+        level = BotLevel(validate.choice("level", request.level, (1, 2, 3)))
+        command = commands.AddBot(
+            player=_player(),
+            bot=commands.Bot(bot_id(table_id, asked.key), level),
+            seat=request.seat if request.HasField("seat") else None,
+            stack=_chips("buy_in", request.buy_in),
+            game=new_id(),
+        )
+        table = await self._tables.add_bot(table_id, command, asked)
+        return pb.AddBotResponse(table=await self._show(table_id, table))
+
+    async def RemoveBot(
+        self, request: pb.RemoveBotRequest, context: Context
+    ) -> pb.RemoveBotResponse:
+        """Take a bot away."""
+        command = commands.RemoveBot(_player(), request.seat)
+        return pb.RemoveBotResponse(table=await self._act(request, command))
+
+    async def SetReady(self, request: pb.SetReadyRequest, context: Context) -> pb.SetReadyResponse:
+        """Be ready or not; the last one to be ready starts the game."""
+        command = commands.SetReady(_player(), request.ready, new_id())
+        return pb.SetReadyResponse(table=await self._act(request, command))
+
+    async def StartGame(
+        self, request: pb.StartGameRequest, context: Context
+    ) -> pb.StartGameResponse:
+        """Start with the seats taken so far."""
+        command = commands.StartGame(_player(), new_id())
+        return pb.StartGameResponse(table=await self._act(request, command))
+
+    async def TopUp(self, request: pb.TopUpRequest, context: Context) -> pb.TopUpResponse:
+        """Add to one's stack; the chips are reserved when the next game starts."""
+        chips = validate.number("chips", request.chips, low=1, high=BUY_IN_MAX)
+        command = commands.TopUp(_player(), chips)
+        return pb.TopUpResponse(table=await self._act(request, command))
+
+    async def QuickPlay(
+        self, request: pb.QuickPlayRequest, context: Context
+    ) -> pb.QuickPlayResponse:
+        """Sit down at a table that fits, ready, or at a new one."""
+        variant = Variant(validate.choice("variant", request.variant, tuple(Variant)))
+        rules = quick_rules(variant, request.seats, self._settings)
+        any_seats, level = request.seats == 0, BotLevel(request.bots)
+        asked, player = _asked(request), _player()
+        found = await self._quick.play(player, rules, level, asked, any_seats=any_seats)
+        table = await self._show(found.table_id, found.table)
+        return pb.QuickPlayResponse(table=table)
+
+    async def CloseTable(
+        self, request: pb.CloseTableRequest, context: Context
+    ) -> pb.CloseTableResponse:
+        """Close a table: its host, or an operator."""
+        table = await self._act(request, commands.Close(_viewer()))
+        return pb.CloseTableResponse(table=table)
+
+    async def ReportGame(
+        self, request: pb.ReportGameRequest, context: Context
+    ) -> pb.ReportGameResponse:
+        """Take a game's end to its table, once however often it is told."""
+        table_id = validate.uuid("table_id", request.table_id)
+        validate.choice("stage", request.stage, (view_pb2.STAGE_FINISHED, view_pb2.STAGE_CANCELLED))
+        command = end_of_game(request)
+        await self._tables.report(table_id, command)
+        call.note(game=command.game)
+        return pb.ReportGameResponse()
+
+    async def _act(self, request: Any, command: commands.PlayerCommand) -> pb.Table:
+        table_id = validate.uuid("table_id", request.table_id)
+        table = await self._tables.act(table_id, command, _asked(request))
+        return await self._show(table_id, table)
+
+    async def _show(self, table_id: UUID, table: Table) -> pb.Table:
+        call.note(game=table_id, version=table.version)
+        return await self._tables.show(table_id, table, _viewer())
+
+
+def _viewer() -> UUID | None:
+    """The player who calls; None for an operator or a service."""
+    return _player() if call.caller().role is Role.PLAYER else None
+
+
+def _player() -> UUID:
+    """The player who calls an RPC that is for players only."""
+    player = parse_uuid(call.caller().subject)
+    if player is None:
+        raise Refused(Kind.UNAUTHENTICATED, "TOKEN_INVALID", "the token names no player")
+    return player
+
+
+def _asked(message: Any) -> Request:
+    """The change that the caller asks for."""
+    return request_of(call.caller().key, message.request_id, message)
+
+
+def _chips(field: str, chips: int) -> int:
+    return validate.number(field, chips, low=0, high=BUY_IN_MAX)

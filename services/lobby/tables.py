@@ -1,0 +1,177 @@
+"""Tables in the store: acting on one, opening, finding and listing them."""
+
+import hashlib
+import secrets
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from uuid import UUID
+
+from google.protobuf.message import Message
+from kozyr.lobby.v1 import lobby_pb2
+
+from services.kernel.decider import Decider
+from services.kernel.errors import Refused, precondition
+from services.kernel.ids import RANDOM_BYTES, uuid7
+from services.lobby import codec, domain
+from services.lobby.bots import new_bot
+from services.lobby.choices import Choices
+from services.lobby.commands import AddBot, Bot, Command, EndGame, Open, TakeSeat
+from services.lobby.evolve import evolve, plan, tag_of_player
+from services.lobby.model import Event, Rules, Table
+from services.lobby.players import Players
+from services.lobby.views import players_at, table_view
+from services.runtime.store.api import Store
+from services.runtime.streams import Streams
+
+TABLES_PER_PLAYER = 8
+"""At how many tables a player may sit at once."""
+SCAN_MAX = 200
+"""The most tables looked at for one page, or for one free seat."""
+SCAN_STEP = 50
+
+DECIDER: Decider[Table, Command, Event] = Decider(
+    initial=Table(),
+    decide=domain.decide,
+    evolve=evolve,
+    encode=codec.encode,
+    decode=codec.decode,
+    plan=plan,
+)
+"""How a table decides, evolves and is written down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A caller's request for a change: `key` names it among all, `body` is the hash of its text."""
+
+    actor: str
+    key: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A table that was found."""
+
+    table_id: UUID
+    table: Table
+
+
+def new_id() -> UUID:
+    """An id for a new table or game."""
+    return uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES))
+
+
+def request_of(actor: str, request_id: str, message: Message) -> Request:
+    """A caller's request. Two callers may use the same request id."""
+    key = hashlib.sha256(f"{actor} {request_id}".encode()).hexdigest()
+    body = hashlib.sha256(message.DESCRIPTOR.full_name.encode())
+    body.update(b"\0" + message.SerializeToString(deterministic=True))
+    return Request(actor, key, body.digest())
+
+
+class Tables:
+    """The tables of one store."""
+
+    def __init__(
+        self,
+        streams: Streams[Table, Command, Event],
+        store: Store,
+        players: Players,
+        choices: Choices,
+    ) -> None:
+        self._streams = streams
+        self._store = store
+        self._players = players
+        self._choices = choices
+
+    async def act(self, table_id: UUID, command: Command, request: Request) -> Table:
+        """Carry a command out once; the table right after it. Raises what `decide` refuses."""
+        outcome = await self._streams.transact(
+            table_id,
+            command,
+            request_id=request.key,
+            body_hash=request.body,
+            metadata=request.actor.encode(),
+        )
+        return outcome.state
+
+    async def see(self, table_id: UUID, viewer: UUID | None, code: str = "") -> Table:
+        """The table, if `viewer` (None: an operator or a service) may know of it."""
+        table = (await self._streams.load(table_id)).state
+        if table.rules is None or not (viewer is None or domain.may_see(table, viewer, code)):
+            raise domain.table_not_found()
+        return table
+
+    async def show(self, table_id: UUID, table: Table, viewer: UUID | None) -> lobby_pb2.Table:
+        """The table as `viewer` sees it."""
+        return table_view(table_id, table, viewer, await self._players.find(players_at(table)))
+
+    async def open(self, host: UUID, rules: Rules, stack: int, request: Request) -> Found:
+        """Open a table; the same request opens one only."""
+        table_id = await self._choices.choose(request.key, new_id())
+        if await self._store.head(table_id) is None:
+            await self.require_room(host)
+        command = Open(host, rules, stack, new_id())
+        return Found(table_id, await self.act(table_id, command, request))
+
+    async def take_seat(self, table_id: UUID, command: TakeSeat, request: Request) -> Table:
+        """Sit down; raises Refused TOO_MANY_TABLES as well."""
+        table = await self.see(table_id, command.player, command.code)
+        if table.seat_of(command.player) is None:
+            await self.require_room(command.player)
+        return await self.act(table_id, command, request)
+
+    async def add_bot(self, table_id: UUID, command: AddBot, request: Request) -> Table:
+        """Put a bot on a seat; it gets a player row of its own first, so that it has a name."""
+        table, bot = await self.see(table_id, command.player), command.bot
+        if table.seat_of(bot.player) is None:
+            try:
+                domain.decide(table, command)
+            except Refused:
+                pass  # refused below, unless this is the repetition of a request that was not
+            else:
+                await self.name_bots(table, [bot])
+        return await self.act(table_id, command, request)
+
+    async def report(self, table_id: UUID, command: EndGame) -> None:
+        """Take a game's end to its table, once however often it is told."""
+        request_id, body = f"ended:{command.game}", hashlib.sha256(command.game.bytes).digest()
+        await self._streams.transact(table_id, command, request_id=request_id, body_hash=body)
+
+    async def name_bots(self, table: Table, bots: list[Bot]) -> None:
+        """Make the player rows of bots that are about to sit down."""
+        names = {player.name for player in (await self._players.find(players_at(table))).values()}
+        for bot in bots:
+            player = new_bot(bot.player, names)
+            names.add(player.name)
+            await self._players.add_bots([player])
+
+    async def require_room(self, player: UUID) -> None:
+        """Raise Refused TOO_MANY_TABLES unless the player may sit down at one more table."""
+        seated = 0
+        async for found in self.scan(tag_of_player(player)):
+            seated += found.table.seat_of(player) is not None
+            if seated >= TABLES_PER_PLAYER:
+                raise precondition(
+                    "TOO_MANY_TABLES",
+                    f"a player sits at {TABLES_PER_PLAYER} tables at most",
+                    limit=str(TABLES_PER_PLAYER),
+                )
+
+    async def scan(self, tag: str, before: UUID | None = None) -> AsyncIterator[Found]:
+        """Open tables with a tag, newest first, `SCAN_MAX` at most; damaged ones are left out."""
+        for _ in range(SCAN_MAX // SCAN_STEP):
+            heads = await self._store.tagged(tag, before, SCAN_STEP, ended=False)
+            for head in heads:
+                try:
+                    loaded = await self._streams.load(head.stream, known=head.version)
+                except Refused as refused:
+                    if refused.reason != "LOG_DAMAGED":
+                        raise
+                else:
+                    yield Found(head.stream, loaded.state)
+                before = head.stream
+            if len(heads) < SCAN_STEP:
+                return

@@ -1,0 +1,87 @@
+"""A table as one viewer may see it."""
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from kozyr.game.v1 import variant_pb2
+from kozyr.lobby.v1 import identity_pb2, lobby_pb2
+
+from services.lobby.evolve import rules_of
+from services.lobby.model import Phase, Rules, Seat, Table, Variant
+from services.lobby.players import Player
+from services.lobby.variants import write_game_options
+
+
+def table_view(
+    table_id: UUID, table: Table, viewer: UUID | None, names: Mapping[UUID, Player]
+) -> lobby_pb2.Table:
+    """The table as `viewer` (None: nobody who could sit there) sees it.
+
+    The invite code is for those who sit there; everything else is for whoever may see the table.
+    """
+    rules = rules_of(table)
+    seated = viewer is not None and table.seat_of(viewer) is not None
+    view = lobby_pb2.Table(
+        table_id=str(table_id),
+        host_id=str(table.host),
+        rules=_rules_view(rules),
+        state=lobby_pb2.TableState.ValueType(table.phase),
+        seats=[_seat_view(table, n, seat, names) for n, seat in enumerate(table.seats)],
+        game_id=str(table.game or ""),
+        games_played=table.games,
+        last_winner_id=str(table.last_winner or ""),
+        series=[
+            lobby_pb2.SeriesLine(player_id=str(t.player), wins=t.wins, losses=t.losses)
+            for t in table.series
+        ],
+        invite_code=rules.invite_code if seated else "",
+        start_failure=table.failure,
+        version=table.version,
+    )
+    view.opened_time.FromMicroseconds(table.opened_at)
+    return view
+
+
+def players_at(table: Table) -> Iterable[UUID]:
+    """Everybody whose name a view of the table needs."""
+    return (seat.player for _, seat in table.taken())
+
+
+def player_view(player: Player) -> identity_pb2.Player:
+    """A player as others see him."""
+    return identity_pb2.Player(
+        player_id=str(player.player), display_name=player.name, bot=player.bot
+    )
+
+
+def _rules_view(rules: Rules) -> lobby_pb2.TableRules:
+    private, public = lobby_pb2.VISIBILITY_PRIVATE, lobby_pb2.VISIBILITY_PUBLIC
+    return lobby_pb2.TableRules(
+        options=write_game_options(rules.variant, rules.options),
+        seats=rules.seats,
+        turn_ms=rules.turn_ms,
+        visibility=public if rules.listed else private,
+        spectators=rules.spectators,
+        absent_policy=variant_pb2.AbsentPolicy.ValueType(rules.absent),
+        buy_in_min=rules.buy_in_min,
+        buy_in_max=rules.buy_in_max,
+        no_series=rules.variant is Variant.DURAK and not rules.series,
+    )
+
+
+def _seat_view(
+    table: Table, number: int, seat: Seat | None, names: Mapping[UUID, Player]
+) -> lobby_pb2.TableSeat:
+    if seat is None:
+        return lobby_pb2.TableSeat(seat=number)
+    known = names.get(seat.player)
+    return lobby_pb2.TableSeat(
+        seat=number,
+        player_id=str(seat.player),
+        display_name=known.name if known else "",
+        bot_level=variant_pb2.BotLevel.ValueType(seat.bot),
+        stack=seat.stack,
+        ready=seat.ready,
+        problem=seat.problem,
+        in_game=table.phase in {Phase.STARTING, Phase.PLAYING} and number in table.playing,
+    )
