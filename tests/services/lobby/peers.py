@@ -214,7 +214,7 @@ async def peers(folder: Path, **changes: Any) -> AsyncIterator[Peers]:
         "peer_rate_burst": 100_000,
     }
     settings = Settings(**(given | changes))
-    at_bank, at_hall = Wallet(Bank()), Games(Hall())
+    at_bank, at_hall = Wallet(Bank()), Games(Hall())  # type: ignore[abstract]
 
     async def wallet(_process: Process) -> Service:
         def add(server: grpc.aio.Server) -> None:

@@ -7,13 +7,24 @@ import pytest
 from kozyr.game.v1.variant_pb2 import GameOptions
 
 from services.kernel.errors import Refused
-from services.lobby.commands import Bot, Command, Open
+from services.lobby.commands import (
+    Bot,
+    Command,
+    Confirm,
+    EndGame,
+    Line,
+    Open,
+    SetReady,
+    StartGame,
+    TakeSeat,
+)
 from services.lobby.domain import decide
 from services.lobby.evolve import evolve
 from services.lobby.model import (
     AbsentPolicy,
     BotLevel,
     Event,
+    Phase,
     Rules,
     SeatTaken,
     Table,
@@ -103,3 +114,35 @@ def refusal(table: Table, command: Command) -> str:
     with pytest.raises(Refused) as caught:
         decide(table, command)
     return caught.value.reason
+
+
+G = game(1)
+"""The game that most tests start."""
+
+
+def ready(number: int) -> SetReady:
+    """A player says that he is ready."""
+    return SetReady(player(number), True, G)
+
+
+def sit(number: int, seat: int | None = None, stack: int = 0, code: str = "") -> TakeSeat:
+    """A player sits down."""
+    return TakeSeat(player(number), seat, stack, code, G)
+
+
+def playing(rules: Rules, *others: int) -> Table:
+    """A table in the middle of game G, with player 0 and the others at it."""
+    table = given(opened(rules, *others))
+    for number in (0, *others):
+        _, table = when(table, ready(number))
+    if table.phase is Phase.WAITING:
+        _, table = when(table, StartGame(player(0), G))
+    _, table = when(table, Confirm(G))
+    assert table.phase is Phase.PLAYING
+    return table
+
+
+def end(*lines: Line, winner: int | None = None, left: tuple[int, ...] = ()) -> EndGame:
+    """Game G was played to its end."""
+    won = None if winner is None else player(winner)
+    return EndGame(G, True, lines, won, frozenset(player(n) for n in left))

@@ -1,4 +1,4 @@
-"""A table decides: seats, readiness, hosts, stacks, and what a game leaves behind."""
+"""A table decides: seats, hosts, readiness, and starts."""
 
 from uuid import UUID
 
@@ -8,30 +8,25 @@ from services.lobby.commands import (
     Abandon,
     AddBot,
     Close,
+    Command,
     Confirm,
-    EndGame,
     Fail,
     LeaveSeat,
-    Line,
     Open,
     RemoveBot,
     SetReady,
     StartGame,
-    TakeSeat,
     TopUp,
 )
 from services.lobby.domain import Moot, decide, may_see
 from services.lobby.evolve import START, plan
 from services.lobby.model import (
     BotLevel,
-    GameEnded,
     GameStarted,
     HostChanged,
     Phase,
     ReadySet,
-    Rules,
     SeatLeft,
-    SeatOutcome,
     SeatTaken,
     StartAbandoned,
     StartBegun,
@@ -39,10 +34,10 @@ from services.lobby.model import (
     Table,
     TableClosed,
     TableOpened,
-    Tally,
     ToppedUp,
 )
 from tests.services.lobby.tables import (
+    G,
     azi_rules,
     bot,
     durak_rules,
@@ -50,42 +45,11 @@ from tests.services.lobby.tables import (
     given,
     opened,
     player,
+    ready,
     refusal,
+    sit,
     when,
 )
-
-G = game(1)
-
-
-def ready(number: int) -> SetReady:
-    """A player says that he is ready."""
-    return SetReady(player(number), True, G)
-
-
-def sit(number: int, seat: int | None = None, stack: int = 0, code: str = "") -> TakeSeat:
-    """A player sits down."""
-    return TakeSeat(player(number), seat, stack, code, G)
-
-
-def playing(rules: Rules, *others: int) -> Table:
-    """A table in the middle of game G, with player 0 and the others at it."""
-    table = given(opened(rules, *others))
-    for number in (0, *others):
-        _, table = when(table, ready(number))
-    if table.phase is Phase.WAITING:
-        _, table = when(table, StartGame(player(0), G))
-    _, table = when(table, Confirm(G))
-    assert table.phase is Phase.PLAYING
-    return table
-
-
-def end(*lines: Line, winner: int | None = None, left: tuple[int, ...] = ()) -> EndGame:
-    """Game G was played to its end."""
-    won = None if winner is None else player(winner)
-    return EndGame(G, True, lines, won, frozenset(player(n) for n in left))
-
-
-# ------------------------------------------------------------------------------------------ sitting
 
 
 def test_the_host_sits_on_seat_0_with_the_least_buy_in() -> None:
@@ -106,14 +70,14 @@ def test_a_stack_must_be_within_the_buy_in_bounds(stack: int, allowed: bool) -> 
     """Both bounds belong to the range, for the host, for players and for bots."""
     rules = azi_rules(fee=10)
     table = given(opened(rules))
-    tries = (Open(player(0), rules, stack, G), sit(1, stack=stack))
-    for start, command in zip((Table(), table), tries, strict=True):
+    opening = Open(player(0), rules, stack, G)
+    add = AddBot(player(0), bot(1), None, stack, G)
+    tries: list[tuple[Table, Command]] = [(Table(), opening), (table, sit(1, stack=stack))]
+    for start, command in [*tries, (table, add)]:
         if allowed:
             assert when(start, command)
         else:
             assert refusal(start, command) == "BUY_IN_OUT_OF_BOUNDS"
-    add = AddBot(player(0), bot(1), None, stack, G)
-    assert allowed or refusal(table, add) == "BUY_IN_OUT_OF_BOUNDS"
 
 
 def test_no_stack_is_brought_where_no_chips_are_played_for() -> None:
@@ -150,7 +114,7 @@ def test_a_table_is_opened_once() -> None:
 def test_a_private_table_does_not_exist_without_its_code() -> None:
     """Whatever is asked, the answer is TABLE_NOT_FOUND, as for a table that was never opened."""
     table = given(opened(durak_rules(listed=False, invite_code="abc"), 1))
-    stranger = [
+    stranger: list[Command] = [
         sit(9),
         sit(9, code="abd"),
         LeaveSeat(player(9)),
@@ -195,7 +159,8 @@ def test_a_closed_table_stays_closed() -> None:
         events, closed = when(table, Close(closer))
         assert events == [TableClosed()]
         assert plan(table, closed).ended
-        for command in (sit(2), ready(1), LeaveSeat(player(1)), Close(player(0)), Close(None)):
+        commands: list[Command] = [sit(2), ready(1), LeaveSeat(player(1)), Close(None)]
+        for command in [*commands, Close(player(0))]:
             assert refusal(closed, command) == "TABLE_CLOSED"
 
 
@@ -229,9 +194,6 @@ def test_the_table_closes_when_the_last_person_leaves() -> None:
     _, table = when(table, AddBot(player(0), bot(1), None, 0, G))
     events, table = when(table, LeaveSeat(player(0)))
     assert events == [SeatLeft(0), TableClosed()]
-
-
-# ----------------------------------------------------------------------------------------- starting
 
 
 def test_the_last_one_to_be_ready_starts_the_game() -> None:
@@ -357,140 +319,6 @@ def test_an_abandoned_start_whose_game_had_opened_goes_on() -> None:
     _, table = when(table, Abandon(G, "SERVICES_UNAVAILABLE"))
     _, table = when(table, Confirm(G))
     assert (table.phase, table.abandoned, table.failure) == (Phase.PLAYING, "", "")
-
-
-# ------------------------------------------------------------------------------------------- ending
-
-
-def test_a_finished_game_leaves_stacks_and_asks_persons_anew() -> None:
-    """Bots stay ready; whoever won the bank is remembered."""
-    table = given(opened(azi_rules(3), 1))
-    _, table = when(table, AddBot(player(0), bot(1), 2, 0, G))
-    for number in (0, 1):
-        _, table = when(table, ready(number))
-    _, table = when(table, Confirm(G))
-    lines = (Line(player(0), 150), Line(player(1), 400), Line(bot(1).player, 50))
-    events, table = when(table, end(*lines, winner=1))
-    outcomes = (
-        SeatOutcome(0, 150, False, False),
-        SeatOutcome(1, 400, False, False),
-        SeatOutcome(2, 50, False, False),
-    )
-    assert events == [GameEnded(G, True, outcomes, player(1))]
-    assert (table.phase, table.games, table.last_winner) == (Phase.WAITING, 1, player(1))
-    assert [s and (s.stack, s.ready) for s in table.seats] == [
-        (150, False),
-        (400, False),
-        (50, True),
-    ]
-
-
-def test_a_stack_outside_the_bounds_plays_on_while_it_pays_the_fee() -> None:
-    """Winning more than the largest buy-in, or falling below the least, is no reason to stop."""
-    table = playing(azi_rules(2, fee=10), 1)
-    _, table = when(table, end(Line(player(0), 1_990), Line(player(1), 10)))
-    _, table = when(table, SetReady(player(0), True, game(2)))
-    events, _ = when(table, SetReady(player(1), True, game(2)))
-    assert events[-1] == StartBegun(game(2), (0, 1))
-
-
-def test_a_seat_that_cannot_pay_the_fee_is_told_so_and_tops_up() -> None:
-    """Until then it cannot be ready; topping up must lead into the bounds."""
-    table = playing(azi_rules(2, fee=10), 1)
-    _, table = when(table, end(Line(player(0), 391), Line(player(1), 9)))
-    seat = table.seats[1]
-    assert seat is not None
-    assert (seat.ready, seat.problem) == (False, "STACK_BELOW_ENTRY_FEE")
-    assert refusal(table, ready(1)) == "STACK_BELOW_ENTRY_FEE"
-    _, still = when(table, SetReady(player(1), False, G))
-    assert still.seats[1] == seat
-    assert refusal(table, TopUp(player(1), 190)) == "BUY_IN_OUT_OF_BOUNDS"
-    assert refusal(table, TopUp(player(1), 992)) == "BUY_IN_OUT_OF_BOUNDS"
-    _, table = when(table, TopUp(player(1), 191))
-    seat = table.seats[1]
-    assert seat is not None
-    assert (seat.stack, seat.problem) == (200, "")
-    assert when(table, ready(1))
-
-
-def test_topping_up_needs_stacks() -> None:
-    """There are none at a Durak table."""
-    assert refusal(given(opened(durak_rules())), TopUp(player(0), 1)) == "NO_STACKS"
-
-
-def test_a_bot_that_cannot_pay_the_fee_gets_the_least_buy_in_again() -> None:
-    """A visible event of the same append."""
-    table = given(opened(azi_rules(2, fee=10)))
-    _, table = when(table, AddBot(player(0), bot(1), None, 0, G))
-    _, table = when(table, ready(0))
-    _, table = when(table, Confirm(G))
-    events, table = when(table, end(Line(player(0), 395), Line(bot(1).player, 5)))
-    assert events[1:] == [ToppedUp(1, 195)]
-    assert table.seats[1] is not None
-    assert (table.seats[1].stack, table.seats[1].ready) == (200, True)
-
-
-def test_a_cancelled_game_changes_no_stack_and_no_tally() -> None:
-    """The chips went back; players are asked anew."""
-    table = playing(azi_rules(2), 1)
-    events, after = when(table, EndGame(G, False, (), None, frozenset()))
-    assert events == [GameEnded(G, False, (), None)]
-    assert [s and s.stack for s in after.seats] == [200, 200]
-    assert [s and s.ready for s in after.seats] == [False, False]
-    assert after.games == 1
-
-
-def test_players_who_left_in_mid_game_lose_their_seats_at_its_end() -> None:
-    """The host among them hands over; without a person left the table closes."""
-    table = playing(durak_rules(3), 1, 2)
-    lines = tuple(Line(player(n), 0) for n in range(3))
-    events, after = when(table, end(*lines, left=(0, 1)))
-    assert events[1:] == [SeatLeft(0), SeatLeft(1), HostChanged(player(2))]
-    assert [s and s.player for s in after.seats] == [None, None, player(2)]
-    events, after = when(table, end(*lines, left=(0, 1, 2)))
-    assert events[-1] == TableClosed()
-
-
-def test_durak_keeps_a_tally_over_the_games_of_a_table() -> None:
-    """A win for the first out, a loss for the durak; nothing for a null deal (DURAK-23)."""
-    table = playing(durak_rules(3), 1, 2)
-    lines = (Line(player(0), 0, first=True), Line(player(1), 0), Line(player(2), 0, durak=True))
-    _, table = when(table, end(*lines))
-    assert table.series == (Tally(player(0), 1, 0), Tally(player(2), 0, 1))
-    for number in range(3):
-        _, table = when(table, ready(number))
-    _, table = when(table, Confirm(G))
-    _, table = when(table, end(*(Line(player(n), 0) for n in range(3))))
-    assert table.series == (Tally(player(0), 1, 0), Tally(player(2), 0, 1))
-
-
-def test_no_tally_is_kept_where_the_host_wants_none() -> None:
-    """A table option."""
-    table = playing(durak_rules(2, series=False), 1)
-    _, table = when(table, end(Line(player(0), 0, first=True), Line(player(1), 0, durak=True)))
-    assert table.series == ()
-
-
-def test_a_game_may_end_before_the_table_heard_that_it_had_opened() -> None:
-    """Both are recorded together."""
-    table = given(opened(durak_rules(2), 1))
-    for number in (0, 1):
-        _, table = when(table, ready(number))
-    events, after = when(table, end(Line(player(0), 0), Line(player(1), 0)))
-    assert [type(e) for e in events] == [GameStarted, GameEnded]
-    assert plan(table, after).done == ((START, str(G)),)
-
-
-def test_only_the_tables_present_game_can_end() -> None:
-    """Another game, or none, is refused; so is a result for other players."""
-    table = playing(durak_rules(2), 1)
-    other = EndGame(game(2), False, (), None, frozenset())
-    assert refusal(table, other) == "NOT_THE_TABLES_GAME"
-    assert refusal(given(opened(durak_rules(2), 1)), other) == "NOT_THE_TABLES_GAME"
-    assert refusal(Table(), other) == "NOT_THE_TABLES_GAME"
-    swapped = end(Line(player(1), 0), Line(player(0), 0))
-    assert refusal(table, swapped) == "INVALID_FIELD"
-    assert refusal(table, end(Line(player(0), 0))) == "INVALID_FIELD"
 
 
 def test_tags_make_tables_findable() -> None:
