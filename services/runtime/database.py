@@ -10,7 +10,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,9 @@ def open_sqlite(url: URL, pool_size: int) -> AsyncEngine:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     hold(path)
     path.touch(mode=0o600)
+    if not path.stat().st_size:  # a new file becomes WAL here: two connections at it would collide
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
     file = DatabaseFile(path)
     engine = create_async_engine(
         URL.create(
