@@ -38,10 +38,10 @@ def evolve(state: State, event: Event) -> State:
         case Attacked(seat, card):
             pairs = (*state.table, Pair(seat, card, None))
             phase = Phase.TAKING if state.phase is Phase.TAKING else Phase.DEFENDING
-            return replace(_played(state, seat, card), table=pairs, phase=phase, passed=())
+            return _after_card(state, seat, card, pairs, phase, passed=())
         case Beaten(seat, card, attack):
             pairs = (*state.table[:-1], Pair(state.table[-1].seat, attack, card))
-            return replace(_played(state, seat, card), table=pairs, phase=Phase.ATTACKING)
+            return _after_card(state, seat, card, pairs, Phase.ATTACKING, state.passed)
         case Taken():
             return replace(state, turn=state.turn + 1, phase=Phase.TAKING)
         case Passed(seat, automatic):
@@ -125,16 +125,26 @@ def _after_draw(state: State, event: CardsDrawn) -> State:
     )
 
 
-def _played(state: State, seat: int, card: Card) -> State:
-    """The card has left the hand for the table."""
+def _after_card(
+    state: State,
+    seat: int,
+    card: Card,
+    table: tuple[Pair, ...],
+    phase: Phase,
+    passed: tuple[int, ...],
+) -> State:
+    """A card has left a hand for the table."""
     hand = tuple(c for c in state.hands[seat] if c != card)
     told = tuple(c for c in state.known[seat] if c != card)
     return replace(
         state,
         turn=state.turn + 1,
+        phase=phase,
         hands=_set(state.hands, seat, hand),
-        known=_set(state.known, seat, told),
+        table=table,
+        passed=passed,
         emptied=state.emptied if hand else (*state.emptied, seat),
+        known=_set(state.known, seat, told),
     )
 
 
