@@ -15,6 +15,7 @@ from uuid import UUID
 import orjson
 import structlog
 
+from services.runtime import call as calls
 from services.runtime.settings import LogFormat
 
 WITHHELD = "<withheld>"
@@ -39,7 +40,7 @@ def configure(service: str, level: str, form: LogFormat) -> None:
     printer = structlog.PrintLogger(sys.stderr)
     structlog.configure(
         processors=[
-            structlog.contextvars.merge_contextvars,
+            _call,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
             _name(service),
@@ -95,6 +96,16 @@ def _name(service: str) -> Any:
         return line
 
     return add
+
+
+def _call(
+    _logger: object, _method: str, line: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """What is logged while a call is served carries the call's request id."""
+    call = calls.current()
+    if call is not None:
+        line.setdefault("request_id", call.request_id)
+    return line
 
 
 def _failures(

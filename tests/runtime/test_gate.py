@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import random
 from collections.abc import Iterator
 from contextlib import redirect_stderr
 from pathlib import Path
@@ -378,3 +379,37 @@ def test_details_can_be_read_by_any_client() -> None:
     answer = to_answer(Refused(Kind.INVALID, "R", "m", fields=(problem,), retry_after_ms=1), "id")
     kinds = [d.TypeName() for d in Status.FromString(answer.details).details]
     assert kinds == [m.DESCRIPTOR.full_name for m in (ErrorInfo, BadRequest, RetryInfo)]
+
+
+async def test_random_octets_are_refused_or_served(tmp_path: Path) -> None:
+    """No octets crash the gate: a message, or INVALID_ARGUMENT."""
+    rng = random.Random(7)
+    async with setup(tmp_path, peer_rate_per_second=10**6, peer_rate_burst=10**6) as (
+        _,
+        caller,
+        _g,
+    ):
+        ended: list[grpc.aio.AioRpcError] = []
+        for _ in range(400):
+            raw = rng.randbytes(rng.randrange(12))
+            if rng.random() < 0.5:
+                raw = REQUEST.SerializeToString() + raw
+            try:
+                await caller.raw("Echo")(raw)
+            except grpc.aio.AioRpcError as error:
+                ended.append(error)
+        assert {error.code().name for error in ended} == {"INVALID_ARGUMENT"}
+        assert all(details(error) for error in ended)
+        assert 100 < len(ended) < 400
+
+
+async def test_a_message_beyond_the_transport_harms_nobody(tmp_path: Path) -> None:
+    """The transport refuses it before it is read; other calls go on."""
+    echo, given = Echo(), settings(tmp_path, message_max_bytes=2**17)
+    async with serving(echo, given) as server, Caller(server, given) as caller:
+        async with grpc.aio.insecure_channel(server.address) as channel:
+            method: Any = channel.unary_unary("/kozyr.test.v1.EchoService/Echo")
+            error = await failed(method(b"x" * 2**18))
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert (await caller.unary("Echo")).request_id == "r-1"
+        assert echo.calls == 1

@@ -60,6 +60,24 @@ async def test_draining_ends_stubborn_streams_and_refuses_new_calls(tmp_path: Pa
     await caller.client.close()
 
 
+async def test_a_stream_that_is_left_while_draining_does_no_harm(tmp_path: Path) -> None:
+    """A client that goes away in the middle of a drain; the drain ends all the same."""
+    echo, given = Echo(), settings(tmp_path, drain_stream_ms=100, drain_grace_ms=5_000)
+    async with serving(echo, given) as server:
+        caller = Caller(server, given)
+        stream: Any = caller.stream("Stubborn")
+        await anext(stream)
+        leaving = asyncio.create_task(_leave(stream, server.drain))
+    await leaving
+    assert echo.closed
+    await caller.client.close()
+
+
+async def _leave(stream: Any, drain: Drain) -> None:
+    await drain.started.wait()
+    await stream.aclose()
+
+
 async def _new_calls(caller: Caller, drain: Drain) -> tuple[Refused, RequestInfo]:
     """A new stream and a new call in the notice period of a drain."""
     await drain.started.wait()
