@@ -12,7 +12,7 @@ from services.kernel.errors import FieldProblem, Kind, Refused
 from services.runtime.status import CODES, DETAILS_KEY, FACT_MAX, from_rpc_error, to_answer
 from services.runtime.store.api import RequestReused
 
-words = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
+words = st.text(max_size=30)
 problems = st.lists(st.builds(FieldProblem, words, words), max_size=3).map(tuple)
 
 
