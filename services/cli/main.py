@@ -15,8 +15,10 @@ from services.kernel.errors import Kind, Refused
 
 COMMANDS = {
     "up": "run the four services on this machine",
+    "play": "play azi, durak or rami at this terminal",
     "games": "list games",
     "watch": "follow a game as it is played",
+    "replay": "step through a finished game",
     "audit": "re-execute a game's log and check everything in it",
     "export": "write a finished game as one JSON document",
     "dispute": "complain about a game, list complaints, rule on them",

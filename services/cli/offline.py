@@ -21,14 +21,16 @@ class OfflineTable:
     The person sits on seat 0, `choose` plays all others and gives hints.
     """
 
-    def __init__(self, game: str, look: Look, chance: Chance, choose: Choose) -> None:
+    def __init__(
+        self, game: str, look: Look, chance: Chance, choose: Choose, options: Any = None
+    ) -> None:
         self.game = game
         self.look = look
         self.seat = 0
         self._engine = engine(game)
         self._chance = chance
         self._choose = choose
-        self._state: Any = opening(game, len(look.names))
+        self._state: Any = opening(game, len(look.names), options)
         self._events: list[object] = []
         self._moments: asyncio.Queue[Moment] = asyncio.Queue()
 

@@ -28,13 +28,15 @@ HELP = (
 class Moment:
     """What a player is shown at once: sentences, and the table after them.
 
-    `view` is None before the first deal; `ending` says how the game came out, once it is over.
+    `view` is None before the first deal; `ending` says how the game came out, once it is over;
+    `clock` how much time is left to decide, where there is a clock.
     """
 
     told: tuple[str, ...]
     view: View | None
     ending: tuple[str, ...] = ()
     over: bool = False
+    clock: str = ""
 
 
 Asked = tuple[int, tuple[Move, ...]]
@@ -83,7 +85,7 @@ async def sit(table: Table, lines: Lines) -> bool:
                 _tell(table, moment)
                 if moment.over:
                     return True
-                asked = _ask(table, view, asked)
+                asked = _ask(table, view, asked, moment.clock)
                 upcoming = asyncio.ensure_future(anext(moments, None))
             elif typed.done():
                 line = typed.result()
@@ -107,23 +109,23 @@ def _tell(table: Table, moment: Moment) -> None:
         show(moment.ending)
 
 
-def _ask(table: Table, view: View | None, asked: Asked | None) -> Asked | None:
+def _ask(table: Table, view: View | None, asked: Asked | None, clock: str) -> Asked | None:
     """Show the table and the moves when this seat has something new to decide; what was asked."""
     if view is None or table.seat not in view.to_act:
         return asked
     asking = (view.turn, view.legal)
     if asking != asked:
         show(["", *pictures.table(table.game, view, table.look)])
-        show(choices(table.game, view, table.look))
+        show(choices(table.game, view, table.look, clock))
     return asking
 
 
-def choices(game: str, view: View, look: Look) -> list[str]:
+def choices(game: str, view: View, look: Look, clock: str = "") -> list[str]:
     """The legal moves with their numbers."""
     items = [
         f"{number} {pictures.move(game, made, look)}" for number, made in enumerate(view.legal, 1)
     ]
-    lines = wrapped("your move: ", items)
+    lines = wrapped(f"your move{f' ({clock})' if clock else ''}: ", items)
     if isinstance(view, engines.azi.View):
         lines += _prices(view)
     return lines

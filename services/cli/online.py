@@ -1,0 +1,78 @@
+"""A table of the services: moves and views over gRPC, in the face of `sitting.Table`."""
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from kozyr.ai.v1 import ai_pb2, ai_pb2_grpc
+from kozyr.game.v1 import game_pb2, game_pb2_grpc, variant_pb2, view_pb2
+
+from services.cli import pictures
+from services.cli.client import ENDED, Player, view_of
+from services.cli.finding import look_for
+from services.cli.pictures import Move, View
+from services.cli.pictures.look import Look
+from services.cli.shown import ending, game_of, move_message, read_move, table_view, told
+from services.cli.sitting import Moment
+
+HINT_LEVEL = variant_pb2.BOT_LEVEL_HARD
+
+
+class OnlineTable:
+    """One game a player sits in. Make it with `sit_down`."""
+
+    def __init__(self, player: Player, view: view_pb2.GameView, look: Look) -> None:
+        self.game = game_of(view)
+        self.look = look
+        self.seat = view.seat
+        self._player = player
+        self._view = view
+
+    async def moments(self) -> AsyncIterator[Moment]:
+        """Everything that happens, in order, across lost connections."""
+        async for message in self._player.watch(self._view.game_id):
+            view = view_of(message)
+            if view is None:
+                continue
+            self._view = view
+            said = tuple(told(happening, self.look) for happening in message.step.happenings)
+            over = view.stage in ENDED
+            end = tuple(ending(view, self.look)) if over else ()
+            yield Moment(said, table_view(view), end, over=over, clock=_clock(view))
+
+    async def submit(self, view: View, move: Move) -> None:
+        """Make a move in the decision that was shown."""
+        shown = view_pb2.GameView()
+        shown.CopyFrom(self._view)
+        await self._player.submit(shown, move_message(self.game, move))
+
+    async def leave(self) -> None:
+        """Leave the game for good."""
+        await self._player.leave(self._view.game_id)
+
+    async def hint(self, view: View) -> str:
+        """What a strong bot would do with what this seat sees."""
+        games: Any = self._player.stub("game", game_pb2_grpc.GameServiceStub)
+        bots: Any = self._player.stub("ai", ai_pb2_grpc.AiServiceStub)
+        seen: game_pb2.GetGameResponse = await self._player.call(
+            "game",
+            games.GetGame,
+            game_pb2.GetGameRequest(game_id=self._view.game_id, history=True),
+        )
+        request = ai_pb2.ChooseMoveRequest(view=seen.view, history=seen.history, level=HINT_LEVEL)
+        reply: ai_pb2.ChooseMoveResponse = await self._player.call("ai", bots.ChooseMove, request)
+        _, move = read_move(reply.move)
+        return f"A bot would {pictures.move(self.game, move, self.look)}. {reply.reason}"
+
+
+async def sit_down(player: Player, game_id: str, *, ascii_only: bool) -> OnlineTable:
+    """The player's table of a running game; raises Refused."""
+    view = await player.view(game_id)
+    return OnlineTable(player, view, await look_for(player, view.seats, ascii_only=ascii_only))
+
+
+def _clock(view: view_pb2.GameView) -> str:
+    if not view.clock.HasField("deadline_time"):
+        return ""
+    left = view.clock.deadline_time.ToMicroseconds() / 1e6 - time.time()
+    return f"{max(0, round(left))} s left"

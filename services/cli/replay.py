@@ -1,0 +1,184 @@
+"""`kozyr replay`: a finished game, step by step, with every hand laid open."""
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, view_pb2
+
+from engines.cards import Card
+from services.cli import finding, pictures
+from services.cli.addresses import add_flags, settings
+from services.cli.client import ENDED, Caller
+from services.cli.keys import keys
+from services.cli.outcome import FINE, USAGE, WRONG, Failure
+from services.cli.pictures.look import Look
+from services.cli.shown import ending, game_of, picture, table_view, told
+from services.cli.terminal import command, console, emit, show
+
+BACK = {"p", "b", "k", "left", "up"}
+FIRST = {"f", "g", "home"}
+LAST = {"l", "G", "end"}
+QUIT = {"q", "\x03", "\x04", "escape"}
+STEP_HELP = "n or space: next · p: back · f: first · l: last · q: quit"
+
+
+@dataclass(frozen=True, slots=True)
+class Perspective:
+    """How to show a game: names, and the one seat whose eyes to use, None for all hands."""
+
+    look: Look
+    seat: int | None
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    made = command(
+        "replay",
+        "Step through a finished game: what happened, the table, all hands. Without flags every "
+        "step is printed.",
+        "kozyr replay last --step",
+    )
+    finding.add_game(made)
+    how = made.add_mutually_exclusive_group()
+    how.add_argument("--at", type=int, metavar="N", help="only the state at version N")
+    how.add_argument("--step", action="store_true", help=f"wait for keys ({STEP_HELP})")
+    how.add_argument("--json", action="store_true", help="one JSON object a step")
+    made.add_argument(
+        "--as", dest="seat", type=int, metavar="SEAT", help="only what this seat (from 0) saw"
+    )
+    made.add_argument("--mine", action="store_true", help="as a player who sat in the game")
+    finding.add_look(made)
+    add_flags(made)
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show it."""
+    return asyncio.run(_replay(arguments))
+
+
+async def steps_of(caller: Caller, game: str) -> list[audit_pb2.ReplayGameResponse]:
+    """Every step of a finished game; raises Refused."""
+    stub: Any = caller.stub("game", audit_pb2_grpc.AuditServiceStub)
+    request = audit_pb2.ReplayGameRequest(game_id=game)
+    return [step async for step in caller.stream("game", stub.ReplayGame, request)]
+
+
+async def _replay(arguments: argparse.Namespace) -> int:
+    where = settings(arguments)
+    opened = finding.as_player(where) if arguments.mine else finding.as_operator(where)
+    async with opened as caller:
+        steps = await steps_of(caller, await finding.game_id(caller, arguments.game))
+        if not steps:
+            raise Failure("the game's log is empty", WRONG)
+        seats = steps[-1].views[0].seats
+        if arguments.seat is not None and arguments.seat not in range(len(seats)):
+            raise Failure(f"--as: the game has seats 0 to {len(seats) - 1}", USAGE)
+        look = await finding.look_for(caller, seats, ascii_only=arguments.ascii)
+    perspective = Perspective(look, arguments.seat)
+    if arguments.json:
+        for step in steps:
+            emit(_plain(step, arguments.seat))
+    elif arguments.at is not None:
+        show(drawn(_at(steps, arguments.at), perspective))
+    elif arguments.step:
+        await _stepped(steps, perspective)
+    else:
+        for step in steps:
+            show([*drawn(step, perspective), ""])
+    return FINE
+
+
+def _at(
+    steps: Sequence[audit_pb2.ReplayGameResponse], version: int
+) -> audit_pb2.ReplayGameResponse:
+    for step in steps:
+        if step.from_version <= version <= step.to_version:
+            return step
+    raise Failure(f"--at: the log has versions 1 to {steps[-1].to_version}", USAGE)
+
+
+def drawn(step: audit_pb2.ReplayGameResponse, perspective: Perspective) -> list[str]:
+    """One step as lines: its versions, who acted, what happened, the table."""
+    look = perspective.look
+    versions = f"{step.from_version}"
+    if step.to_version != step.from_version:
+        versions += f"-{step.to_version}"
+    reason = f": {step.reason}" if step.reason else ""
+    lines = [f"--- version {versions}, by {step.actor or 'server'}{reason}"]
+    lines += [told(happening, look) for happening in step.happenings]
+    lines = [piece for line in lines for piece in pictures.fold(line)]
+    seen = _seen(step, perspective.seat)
+    if perspective.seat is None:
+        lines += _open_table(step, look)
+    else:
+        lines += picture(seen, look)
+    return lines + (ending(seen, look) if seen.stage in ENDED else [])
+
+
+def _seen(step: audit_pb2.ReplayGameResponse, seat: int | None) -> view_pb2.GameView:
+    """The view of that seat, or of the seat that is to move, who sees what it has drawn."""
+    if seat is not None:
+        return step.views[seat]
+    to_act = step.views[0].to_act
+    return step.views[to_act[0] if to_act else 0]
+
+
+def _open_table(step: audit_pb2.ReplayGameResponse, look: Look) -> list[str]:
+    """The table with every hand."""
+    seen = _seen(step, None)
+    read = table_view(seen)
+    if read is None:
+        return picture(seen, look)
+    hands: dict[int, Sequence[Card]] = {}
+    for seat, view in enumerate(step.views):
+        own = table_view(view)
+        # A hand that its own seat has not looked at yet stays closed here too.
+        if own is not None and (own.hand or not _count(own, seat)):
+            hands[seat] = own.hand
+    return pictures.table(game_of(seen), replace(read, seat=None), look, hands)
+
+
+def _count(view: pictures.View, seat: int) -> int:
+    """How many cards a seat holds."""
+    counts = getattr(view, "counts", None)
+    if counts is None:
+        cards: int = getattr(view, "seats")[seat].cards  # noqa: B009 - a view of Azi
+        return cards
+    held: int = counts[seat]
+    return held
+
+
+def _plain(step: audit_pb2.ReplayGameResponse, seat: int | None) -> dict[str, Any]:
+    if seat is not None:
+        own = step.views[seat]
+        kept = audit_pb2.ReplayGameResponse(views=[own])
+        del step.views[:]
+        step.views.append(kept.views[0])
+    return MessageToDict(step, preserving_proto_field_name=True)
+
+
+async def _stepped(steps: Sequence[audit_pb2.ReplayGameResponse], perspective: Perspective) -> None:
+    """Show one step at a time, moving by keys, until the input ends or `q`."""
+    out, at = console(), 0
+    async with keys() as pressed:
+        while True:
+            if out.is_terminal:
+                out.clear()
+            show(drawn(steps[at], perspective))
+            show([f"[{at + 1} of {len(steps)}] {STEP_HELP}"])
+            key = await pressed()
+            if key is None or key in QUIT:
+                return
+            if key in BACK:
+                at = max(0, at - 1)
+            elif key in FIRST:
+                at = 0
+            elif key in LAST:
+                at = len(steps) - 1
+            else:
+                at = min(len(steps) - 1, at + 1)
