@@ -33,6 +33,8 @@ AUTHORIZATION = "authorization"
 BEARER = "Bearer "
 STREAM_RETRY_MS = 500
 """When a client of a drained process should come back (to another replica), milliseconds."""
+OPERATOR_RATE = 10
+"""How many times as often as a player an operator may call (audits of many games)."""
 SERVICE_ITEMS_MAX = 20_000
 """Most items of a repeated field that a service of ours may send."""
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
@@ -179,8 +181,10 @@ class Gate(grpc.aio.ServerInterceptor):
         match call.caller.role:
             case Role.PUBLIC if row.limited:
                 self._peers.spend(address, row.cost)
-            case Role.PLAYER | Role.OPERATOR if row.limited:
+            case Role.PLAYER if row.limited:
                 self._callers.spend(call.caller.key, row.cost)
+            case Role.OPERATOR if row.limited:
+                self._callers.spend(call.caller.key, row.cost / OPERATOR_RATE)
             case _:
                 pass
 

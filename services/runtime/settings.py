@@ -127,7 +127,9 @@ class Settings(BaseSettings):
         description="Deadline of a call from one service to another.",
     )
     rate_per_second: float = Field(
-        default=50.0, gt=0, description="Calls a second each signed-in caller may make on average."
+        default=50.0,
+        gt=0,
+        description="Calls a second a player may make on average; an operator ten times as many.",
     )
     rate_burst: float = Field(default=100.0, ge=1, description="Calls a caller may make at once.")
     peer_rate_per_second: float = Field(

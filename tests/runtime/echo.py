@@ -30,6 +30,7 @@ ACCESS: Mapping[str, Access] = {
     f"/{NAME}/Echo": allow("public"),
     f"/{NAME}/Fail": allow("public"),
     f"/{NAME}/Sleep": allow("public"),
+    f"/{NAME}/Abort": allow("public"),
     f"/{NAME}/Mine": allow("player", "operator", "service:game"),
     f"/{NAME}/Watch": allow("public"),
     f"/{NAME}/Stubborn": allow("public"),
@@ -71,6 +72,11 @@ class Echo:
             return RequestInfo(request_id="at last")
         raise self.failure
 
+    async def abort(self, _request: RequestInfo, context: Any) -> RequestInfo:
+        """End the call as generated code does."""
+        await context.abort(grpc.StatusCode.DATA_LOSS, "gone")
+        raise AssertionError
+
     async def sleep(self, _request: RequestInfo, _context: Any) -> RequestInfo:
         """Answer when the test says so."""
         self.entered.set()
@@ -102,7 +108,7 @@ class Echo:
 
     def add(self, server: grpc.aio.Server) -> None:
         """Put the handlers on a server."""
-        unary = {"Echo": self.echo, "Fail": self.fail, "Sleep": self.sleep}
+        unary = {"Echo": self.echo, "Fail": self.fail, "Sleep": self.sleep, "Abort": self.abort}
         unary |= {"Mine": self.echo, "Dear": self.echo, "Unlisted": self.echo}
         streams = {"Watch": self.watch, "Stubborn": self.stubborn}
         handlers: dict[str, Any] = {

@@ -5,12 +5,15 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import redirect_stderr
+from contextvars import copy_context
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from services.runtime import call as calls
 from services.runtime import log
+from services.runtime.call import Call
 from services.runtime.settings import LogFormat
 
 SECRET = "seven-of-clubs"
@@ -94,6 +97,19 @@ def test_libraries_log_through_the_same_door(written: io.StringIO) -> None:
     assert second["hint"] == log.WITHHELD
     assert third["error"] == "OSError"
     assert SECRET not in written.getvalue()
+
+
+def test_what_is_logged_in_a_call_carries_its_request_id(written: io.StringIO) -> None:
+    """Unless the line names another."""
+
+    def serve() -> None:
+        calls.begin(Call("/a.B/C", "id-1"))
+        log.get().info("happened")
+        log.get().info("happened", request_id="id-2")
+
+    copy_context().run(serve)
+    log.get().info("happened")
+    assert [line.get("request_id") for line in lines(written)] == ["id-1", "id-2", None]
 
 
 def test_long_texts_are_cut(written: io.StringIO) -> None:

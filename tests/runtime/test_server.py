@@ -37,7 +37,7 @@ async def test_draining_ends_stubborn_streams_and_refuses_new_calls(tmp_path: Pa
 
     New streams are refused at once, new calls are served until the notice is over.
     """
-    echo, given = Echo(), settings(tmp_path, drain_stream_ms=50, drain_notice_ms=200)
+    echo, given = Echo(), settings(tmp_path, drain_stream_ms=50, drain_notice_ms=1_000)
     async with serving(echo, given) as server:
         caller = Caller(server, given)
         await caller.client.close()
