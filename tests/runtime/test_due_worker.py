@@ -31,7 +31,7 @@ async def working(worker: DueWorker) -> AsyncIterator[DueWorker]:
 async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
     """Polls until something holds; fails after a long time."""
     async with asyncio.timeout(LONG):
-        while not await holds():  # noqa: ASYNC110 - what is awaited is in the database
+        while not await holds():
             await asyncio.sleep(0.005)
 
 
