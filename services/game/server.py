@@ -14,7 +14,7 @@ from services.game.reactions import Reactions
 from services.game.servicer import GameServicer
 from services.game.watching import Watching
 from services.runtime.due import DueWorker
-from services.runtime.eventstore import MIGRATIONS, open_store, supervised
+from services.runtime.eventstore import MIGRATIONS, close_store, open_store, supervised
 from services.runtime.feed import Feed
 from services.runtime.keys import load_private
 from services.runtime.server import Process, Service, run
@@ -48,7 +48,7 @@ async def compose(process: Process) -> Service:
         files=(game_pb2.DESCRIPTOR, audit_pb2.DESCRIPTOR),
         checks={"store": store.check},
         tasks=supervised(process.drain, feed=feed, due=worker),
-        close=store.close,
+        close=lambda: close_store(store, feed=feed, due=worker),
     )
 
 

@@ -34,7 +34,10 @@ async def open_store(settings: Settings, service: str, folders: Sequence[Path]) 
 def supervised(
     drain: Drain, *, feed: Feed, due: DueWorker
 ) -> Mapping[str, Callable[[], Awaitable[None]]]:
-    """The feed and the worker as tasks of a process: started, watched, and stopped on drain."""
+    """The feed and the worker as tasks of a process: started and watched.
+
+    The feed stops when the process drains, so that streams end; `close_store` stops the worker.
+    """
 
     async def run_feed() -> None:
         feed.start()
@@ -44,9 +47,15 @@ def supervised(
     async def run_due() -> None:
         due.start()
         await _until(drain, lambda: due.healthy)
-        await due.stop()
 
     return {"feed": run_feed, "due": run_due}
+
+
+async def close_store(store: SqlStore, *, feed: Feed, due: DueWorker) -> None:
+    """Let work under way finish, then the store."""
+    await due.stop()
+    await feed.stop()
+    await store.close()
 
 
 async def _until(drain: Drain, healthy: Callable[[], bool]) -> None:

@@ -125,8 +125,8 @@ async def running(
             if not died.cancel():
                 died.exception()
     finally:
-        await peers.close()
         await service.close()
+        await peers.close()
 
 
 async def serve(

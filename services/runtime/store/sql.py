@@ -3,7 +3,8 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
 from sqlalchemy import (
@@ -40,6 +41,7 @@ from services.runtime.store.rows import (
 from services.runtime.store.schema import due, event_secrets, events, heads, pulse, tags
 from services.runtime.store.sealing import NONCE_BYTES, MasterKeys, SealBroken, seal, unseal
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 PAGE = 500
@@ -69,6 +71,19 @@ SAME_CLAIM = and_(
     SAME_WORK, due.c.version == bindparam("at_version"), due.c.attempts == bindparam("at_attempts")
 )
 """A claim is over once its row was replaced (another version) or claimed again (more attempts)."""
+
+
+def to_its_end(
+    method: Callable[Concatenate["SqlStore", P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["SqlStore", P], Coroutine[Any, Any, T]]:
+    """Has a call go on to its end should its caller be cancelled: cut off in the middle of a
+    statement it would take its connection with it."""
+
+    @wraps(method)
+    async def run(store: "SqlStore", /, *given: P.args, **named: P.kwargs) -> T:
+        return await store._finish(method(store, *given, **named))  # noqa: SLF001 - our own
+
+    return run
 
 
 class SqlStore:
@@ -204,6 +219,7 @@ class SqlStore:
 
     # ------------------------------------------------------------------------------------ reading
 
+    @to_its_end
     async def read(self, stream: UUID, after: int = 0, limit: int | None = None) -> list[Recorded]:
         """The stream's events with a version above `after`, in order, secrets opened."""
         query = EVENTS.where(events.c.stream == stream, events.c.version > after)
@@ -211,6 +227,7 @@ class SqlStore:
             found = await connection.execute(query.order_by(events.c.version).limit(limit))
             return await self._opened(connection, stream, after + 1, found.all())
 
+    @to_its_end
     async def find_request(self, stream: UUID, request_id: str) -> Appended | None:
         """The outcome of an earlier append with this request id."""
         async with read(self._engine) as connection:
@@ -267,6 +284,7 @@ class SqlStore:
         """The stream's head, or None if it does not exist."""
         return (await self.heads([stream])).get(stream)
 
+    @to_its_end
     async def heads(self, streams: Sequence[UUID]) -> dict[UUID, Head]:
         """Heads of those of the streams that exist."""
         found: dict[UUID, Head] = {}
@@ -277,6 +295,7 @@ class SqlStore:
                 found.update({row.stream: Head(*row) for row in rows})
         return found
 
+    @to_its_end
     async def tagged(
         self, tag: str, before: UUID | None = None, limit: int = 50, ended: bool | None = None
     ) -> list[Head]:
@@ -335,6 +354,7 @@ class SqlStore:
                 )
         return claimed
 
+    @to_its_end
     async def postpone(self, claimed: Claimed, after_ms: int) -> None:
         """Gives a row back, to be claimed again after `after_ms`; nothing if the claim is over."""
         async with write(self._engine) as connection:
@@ -344,11 +364,13 @@ class SqlStore:
                 claim_key(claimed),
             )
 
+    @to_its_end
     async def drop(self, claimed: Claimed) -> None:
         """Deletes a claimed row without an append; nothing if the claim is over."""
         async with write(self._engine) as connection:
             await connection.execute(delete(due).where(SAME_CLAIM), claim_key(claimed))
 
+    @to_its_end
     async def next_due_ms(self) -> int | None:
         """Milliseconds until the next due row is claimable (0: now), None if there is none."""
         async with read(self._engine) as connection:
@@ -361,6 +383,7 @@ class SqlStore:
 
     # -------------------------------------------------------------------------------------- house
 
+    @to_its_end
     async def now(self) -> int:
         """The database's clock, Unix microseconds."""
         async with read(self._engine) as connection:
@@ -369,6 +392,7 @@ class SqlStore:
     async def _now(self, connection: AsyncConnection) -> int:
         return await database_now(connection) if self._clock is None else self._clock()
 
+    @to_its_end
     async def check(self) -> None:
         """Raises StoreUnavailable unless the database answers and a write reaches it."""
         async with write(self._engine) as connection:

@@ -127,7 +127,9 @@ async def test_a_watcher_far_behind_gets_a_snapshot_that_says_what_it_stands_for
 ) -> None:
     """Beyond 200 versions there are no steps and no error."""
     async with system(tmp_path) as house:
-        request = await house.open(people=2, bots=0)
+        long = setup(people=2, bots=0)
+        long.options.rami.target = 100
+        request = await house.open(long)
         seats = [house.game(seat.player_id) for seat in request.seats]
         stream = seats[0].watch(request.game_id)
         token = (await anext(stream)).resume_token
