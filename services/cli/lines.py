@@ -19,6 +19,11 @@ class Lines:
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._rest = b""
 
+    @property
+    def interactive(self) -> bool:
+        """Whether a person types; a script's lines can wait until they are asked for."""
+        return self._stream.isatty()
+
     async def __aenter__(self) -> "Lines":
         """Begin to read."""
         try:
@@ -43,6 +48,12 @@ class Lines:
         if line is None:
             self._lines.put_nowait(None)
         return line
+
+    def give_back(self, line: str | None) -> None:
+        """Put a line that nobody has used before all others."""
+        later = [self._lines.get_nowait() for _ in range(self._lines.qsize())]
+        for each in (line, *later):
+            self._lines.put_nowait(each)
 
     def _read(self) -> None:
         try:

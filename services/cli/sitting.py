@@ -6,7 +6,7 @@ The table may be a game on a server or one in this process: whatever has the fac
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import engines.azi
 from engines.api import RuleViolation
@@ -68,15 +68,21 @@ class Table(Protocol):
 
 
 async def sit(table: Table, lines: Lines) -> bool:
-    """Play until the game is over (True) or the person leaves (False)."""
+    """Play until the game is over (True) or the person leaves (False).
+
+    A script's lines are taken one for each question; what a person types is taken at any time.
+    """
     moments = aiter(table.moments())
     view: View | None = None
     asked: Asked | None = None
+    answered: Asked | None = None
     upcoming = asyncio.ensure_future(anext(moments, None))
     typed = asyncio.ensure_future(lines.next())
     try:
         while True:
-            await asyncio.wait((upcoming, typed), return_when=asyncio.FIRST_COMPLETED)
+            listening = lines.interactive or asked != answered
+            waited = (upcoming, typed) if listening else (upcoming,)
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if upcoming.done():
                 moment = upcoming.result()
                 if moment is None:
@@ -87,18 +93,26 @@ async def sit(table: Table, lines: Lines) -> bool:
                     return True
                 asked = _ask(table, view, asked, moment.clock)
                 upcoming = asyncio.ensure_future(anext(moments, None))
-            elif typed.done():
+            else:
                 line = typed.result()
                 if line is None or line.strip().lower() in ("q", "quit"):
                     await table.leave()
                     show(["You have left the game."])
                     return False
-                await _answer(table, view, line.strip())
+                if await _answer(table, view, line.strip()):
+                    answered = asked
                 typed = asyncio.ensure_future(lines.next())
     finally:
-        for task in (upcoming, typed):
-            task.cancel()
-        await asyncio.gather(upcoming, typed, return_exceptions=True)
+        await _end(upcoming, typed, lines)
+
+
+async def _end(upcoming: asyncio.Future[Any], typed: asyncio.Future[Any], lines: Lines) -> None:
+    """Wait for nothing more; a line that has come already is kept for who asks next."""
+    if typed.done() and not typed.cancelled():
+        lines.give_back(typed.result())
+    for task in (upcoming, typed):
+        task.cancel()
+    await asyncio.gather(upcoming, typed, return_exceptions=True)
 
 
 def _tell(table: Table, moment: Moment) -> None:
@@ -142,29 +156,33 @@ def _prices(view: engines.azi.View) -> list[str]:
     return [f"({'; '.join(said)})"] if said else []
 
 
-async def _answer(table: Table, view: View | None, line: str) -> None:
+async def _answer(table: Table, view: View | None, line: str) -> bool:
+    """Do what was typed; whether it was a move that was made."""
     match line.lower():
         case "":
-            return
+            return False
         case "h" | "help":
             said = [text.format(usage=USAGE[table.game]) for text in HELP]
             show(piece for text in said for piece in pictures.fold(text))
-            return
+            return False
         case "t" | "table" if view is not None:
             show([*pictures.table(table.game, view, table.look)])
-            return
+            return False
     if view is None or table.seat not in view.to_act:
         show(["It is not your turn."])
-        return
+        return False
     try:
         if line == "?":
             show(pictures.fold(await table.hint(view)))
-        else:
-            await table.submit(view, read_move(table.game, line, view))
+            return False
+        await table.submit(view, read_move(table.game, line, view))
     except ValueError as problem:
         show(pictures.fold(f"? {problem}"))
+        return False
     except (Refused, RuleViolation) as refusal:
         show(refusal_lines(refusal))
+        return False
+    return True
 
 
 def refusal_lines(refusal: Refused | RuleViolation) -> Sequence[str]:

@@ -103,7 +103,7 @@ class Reactions:
             await self.peers.settle(settlement(row.stream, state, loaded.hash))
         elif state.stage is Stage.CANCELLED:
             request = wallet_pb2.VoidRequest(
-                request_id="void", game_id=str(row.stream), reason="GAME_CANCELLED"
+                request_id=f"void:{row.stream}", game_id=str(row.stream), reason="GAME_CANCELLED"
             )
             await self.peers.void(request)
         if state.table_id:
@@ -119,14 +119,14 @@ def settlement(game_id: UUID, state: State, head: bytes) -> wallet_pb2.SettleReq
         for seat, (paid_in, paid_out) in zip(state.seats, bank_flows(state), strict=True)
     ]
     return wallet_pb2.SettleRequest(
-        request_id="settle", game_id=str(game_id), lines=lines, head=head
+        request_id=f"settle:{game_id}", game_id=str(game_id), lines=lines, head=head
     )
 
 
 def report(game_id: UUID, state: State) -> lobby_pb2.ReportGameRequest:
     """What the table is told at the end of a game."""
     request = lobby_pb2.ReportGameRequest(
-        request_id="report",
+        request_id=f"report:{game_id}",
         table_id=state.table_id,
         game_id=str(game_id),
         stage=view_pb2.Stage.ValueType(state.stage.value),

@@ -74,7 +74,9 @@ def pin_request(command: domain.Open) -> wallet_pb2.PinRequest | None:
     ]
     if not claims:
         return None
-    return wallet_pb2.PinRequest(request_id="pin", game_id=str(command.game_id), claims=claims)
+    return wallet_pb2.PinRequest(
+        request_id=f"pin:{command.game_id}", game_id=str(command.game_id), claims=claims
+    )
 
 
 def _seat(number: int, seat: game_pb2.SeatSetup) -> SeatOpened:
