@@ -209,6 +209,16 @@ class Settings(BaseSettings):
         default=600_000, ge=1, description="Longest turn time of a table."
     )
 
+    ai_workers: int = Field(
+        default=2, ge=1, le=64, description="Processes that think about bots' moves."
+    )
+    ai_queue_max: int = Field(
+        default=64,
+        ge=0,
+        le=10_000,
+        description="Moves that may wait for such a process; more are RESOURCE_EXHAUSTED.",
+    )
+
     @field_validator("lobby_listen", "game_listen", "ai_listen", "wallet_listen")
     @classmethod
     def _host_and_port(cls, value: str) -> str:

@@ -1,0 +1,42 @@
+"""The bots there are: for every game and level a name and how it plays."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from services.ai.bots import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Bot:
+    """A bot as it introduces itself."""
+
+    game: str
+    level: Level
+    name: str
+    description: str
+
+
+BUDGET_MS: Mapping[Level, int] = {Level.EASY: 50, Level.NORMAL: 50, Level.HARD: 1_000}
+"""How long a level thinks at most when the caller does not say."""
+
+BOTS: tuple[Bot, ...] = (
+    Bot("azi", Level.EASY, "Asel", "Counts its trumps and plays the lowest card it may."),
+    Bot("azi", Level.NORMAL, "Bolat", "Weighs each price against its chance of winning the bank."),
+    Bot(
+        "azi",
+        Level.HARD,
+        "Dinara",
+        "Reads who bid, bluffs now and then, and tries its cards out on hands others may hold.",
+    ),
+    Bot("durak", Level.EASY, "Anton", "Begins low and beats with the smallest card that does."),
+    Bot("durak", Level.NORMAL, "Vera", "Saves its trumps and adds what is hard to beat."),
+    Bot(
+        "durak",
+        Level.HARD,
+        "Gleb",
+        "Remembers every card taken in sight and what each pass told.",
+    ),
+    Bot("rami", Level.EASY, "Samir", "Lays what it holds and throws away its dearest card."),
+    Bot("rami", Level.NORMAL, "Leila", "Keeps cards with a future and starves the next seat."),
+    Bot("rami", Level.HARD, "Farid", "Remembers what everybody took and what they left lying."),
+)

@@ -1,0 +1,73 @@
+"""A question to a bot and its answer, and the loop of a process that answers them.
+
+Nothing here knows gRPC, so that a worker starts fast and holds nothing it does not need.
+"""
+
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from multiprocessing.connection import Connection
+from random import Random
+from typing import Any
+
+from services.ai.bots import Choice, Level, choose
+
+READY = "ready"
+"""What a worker says once it can answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a bot is asked: a seat's view and history, the level, and the seed of its chances."""
+
+    game: str
+    view: Any
+    history: Sequence[Any]
+    level: Level
+    seed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A bot's choice, the level that made it, and how long it took in microseconds."""
+
+    choice: Choice[Any]
+    level: Level
+    took_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Baffled:
+    """The bot could make nothing of the view; `error` is the kind of exception."""
+
+    error: str
+
+
+def think(question: Question) -> Thought | Baffled:
+    """The answer; equal questions have equal choices."""
+    started = time.perf_counter_ns()
+    decision = f"{question.game}/{question.view.turn}/{question.view.seat}/"
+    rng = Random(sha256(decision.encode() + question.seed).digest())
+    try:
+        choice = choose(question.game, question.view, question.history, question.level, rng)
+    except Exception as error:  # noqa: BLE001 - a view is what a caller made of it
+        return Baffled(type(error).__name__)
+    took_us = (time.perf_counter_ns() - started) // 1_000
+    return Thought(choice, question.level, took_us)
+
+
+def answer_all(connection: Connection) -> None:
+    """A worker's whole life: answer until the other end is gone.
+
+    An interrupt from the terminal is meant for the service, which ends its workers itself.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection.send(READY)
+    while True:
+        try:
+            question = connection.recv()
+        except EOFError:
+            return
+        connection.send(think(question))
