@@ -141,9 +141,9 @@ class Options(_message.Message):
     THROW_IN_AFTER_TAKE_FIELD_NUMBER: _builtins.int
     AUTO_PASS_FIELD_NUMBER: _builtins.int
     throw_in_after_take: _builtins.bool
-    """After the defender takes, the attackers may still add cards, within the limit."""
+    """After the defender takes, the attackers may still add cards, within the limit; default true."""
     auto_pass: _builtins.bool
-    """A seat that holds no card it could add is passed by itself."""
+    """A seat that holds no card it could add is passed by itself; default true."""
     def __init__(
         self,
         *,
