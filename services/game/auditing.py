@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import UUID
 
 from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import audit_pb2, audit_pb2_grpc
@@ -13,10 +14,13 @@ from services.game.model import Stage, State
 from services.game.peers import Peers
 from services.game.settled import wallet_faults
 from services.game.viewers import missing, seat_of
+from services.kernel.envelope import Recorded
 from services.kernel.errors import precondition
 from services.runtime import validate
 from services.runtime.auth import Role
 from services.runtime.call import caller, note
+from services.runtime.store.api import Damaged
+from services.runtime.streams import refusals
 
 ROWS_DEFAULT = 200
 ROWS_MAX = 1_000
@@ -64,10 +68,9 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         head = await self._games.store.head(game_id)
         if head is None:
             raise missing()
-        rows = await self._games.rows(game_id)
-        faults = audit.verify_log(game_id, rows, head)
-        if not faults:
-            faults = await wallet_faults(self._peers, game_id, rows)
+        rows, faults = await self._read(game_id)
+        faults = faults or audit.verify_log(game_id, rows, head)
+        faults = faults or await wallet_faults(self._peers, game_id, rows)
         return audit_pb2.VerifyGameResponse(
             faults=[
                 audit_pb2.Fault(version=f.version, kind=f.kind, detail=f.detail) for f in faults
@@ -105,6 +108,14 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         """An operator's ruling."""
         dispute = await self._disputes.rule(request, caller().subject)
         return audit_pb2.ResolveDisputeResponse(dispute=dispute)
+
+    async def _read(self, game_id: UUID) -> tuple[list[Recorded], list[audit.Fault]]:
+        """The stored rows, or where they are not what was stored."""
+        async with refusals():
+            try:
+                return await self._games.store.read(game_id), []
+            except Damaged as damage:
+                return [], [audit.Fault(damage.version, "DAMAGED", damage.problem)]
 
     async def _find(self, text: str) -> State:
         """The game, for operators and for those who sat in it."""

@@ -36,9 +36,14 @@ from services.game.model import (
 )
 from services.game.results import result_of
 from services.game.rulebook import CURRENT, engine_for
-from services.kernel.errors import FieldProblem, Kind, Refused, invalid, precondition
-
-MOVE_FIELD = (FieldProblem("move", "is not a move of this game"),)
+from services.kernel.errors import (
+    Kind,
+    Refused,
+    from_option,
+    from_rules,
+    invalid,
+    precondition,
+)
 
 MISSED_TURNS_BEFORE_BOT = 2
 """Turns missed in a row after which a bot takes over, where the table wants that."""
@@ -201,7 +206,7 @@ def check_setup(command: Open) -> None:
     try:
         engine_initial(command.variant, command.options, command.seats, command.last_winner)
     except InvalidOption as problem:
-        raise invalid(f"options.{problem.option}", problem.problem) from None
+        raise from_option(problem) from None
     except ValueError as problem:
         raise invalid("seats", str(problem)) from None
 
@@ -303,7 +308,7 @@ def _engine_step(
     try:
         decided = engine.decide(framed.engine, command, deals.SeededChance(framed))
     except RuleViolation as violation:
-        raise against_the_rules(violation) from None
+        raise from_rules(violation) from None
     events: list[Event] = [*before, *(EngineEvent(event) for event in decided)]
     events += deals.seeded(framed, decided)
     after = evolve_all(state, events)
@@ -314,14 +319,6 @@ def _engine_step(
     if over:
         events.append(GameFinished(result_of(after), state.server_seed))
     return tuple(events)
-
-
-def against_the_rules(violation: RuleViolation) -> Refused:
-    """What a caller is told of a move the rules refuse: the reason, the rule, the facts."""
-    facts = {"rule": violation.rule, **{k: str(v) for k, v in violation.facts.items()}}
-    if violation.reason == "MALFORMED":
-        return Refused(Kind.INVALID, "MALFORMED", str(violation), facts=facts, fields=MOVE_FIELD)
-    return precondition(violation.reason, str(violation), **facts)
 
 
 def _seats_with(state: State, *statuses: SeedStatus) -> tuple[int, ...]:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from engines.api import InvalidOption, RuleViolation
+
 
 class Kind(Enum):
     """What sort of refusal; each stands for one gRPC status code."""
@@ -84,3 +86,20 @@ def denied(reason: str, message: str) -> Refused:
 def unavailable(reason: str, message: str, retry_after_ms: int = 1_000) -> Refused:
     """A part this request needs is down; the same request may succeed later."""
     return Refused(Kind.UNAVAILABLE, reason, message, retry_after_ms=retry_after_ms)
+
+
+def from_rules(violation: RuleViolation) -> Refused:
+    """A move the rules refuse: the reason, the rule's number and the facts."""
+    facts = {k: str(v) for k, v in violation.facts.items()} | {"rule": violation.rule}
+    if violation.reason == "MALFORMED":
+        problem = FieldProblem(
+            str(violation.facts.get("field", "move")), "is not a move of this game"
+        )
+        message = "not a move of this game"
+        return Refused(Kind.INVALID, "MALFORMED", message, facts=facts, fields=(problem,))
+    return precondition(violation.reason, f"the rules refuse it: {violation}", **facts)
+
+
+def from_option(problem: InvalidOption) -> Refused:
+    """A table option that does not exist or is out of bounds."""
+    return invalid(f"options.{problem.option}", problem.problem, "INVALID_OPTION")

@@ -14,7 +14,15 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
 from engines.api import InvalidOption, RuleViolation
-from services.kernel.errors import FieldProblem, Kind, Refused, invalid, unavailable
+from services.kernel.errors import (
+    FieldProblem,
+    Kind,
+    Refused,
+    from_option,
+    from_rules,
+    invalid,
+    unavailable,
+)
 from services.runtime.store.api import RequestReused, StoreUnavailable
 
 DOMAIN = "kozyr"
@@ -48,9 +56,9 @@ def refusal(error: Exception) -> Refused | None:
         case Refused():
             return error
         case RuleViolation():
-            return _from_rules(error)
+            return from_rules(error)
         case InvalidOption():
-            return invalid(f"options.{error.option}", error.problem, "INVALID_OPTION")
+            return from_option(error)
         case StoreUnavailable():
             return unavailable("STORE_UNAVAILABLE", "the database does not answer")
         case RequestReused():
@@ -109,17 +117,6 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> Refused:
         fields=fields,
         retry_after_ms=retry_ms,
     )
-
-
-def _from_rules(error: RuleViolation) -> Refused:
-    facts = {k: str(v) for k, v in error.facts.items()} | {"rule": error.rule}
-    if error.reason == "MALFORMED":
-        field = str(error.facts.get("field", "move"))
-        problem = FieldProblem(field, "is not a move of this game")
-        return Refused(
-            Kind.INVALID, "MALFORMED", "not a move of this game", facts=facts, fields=(problem,)
-        )
-    return Refused(Kind.PRECONDITION, error.reason, f"the rules refuse it: {error}", facts=facts)
 
 
 def _answer(code: grpc.StatusCode, reason: str, message: str, details: list[Message]) -> Answer:

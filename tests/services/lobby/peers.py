@@ -78,7 +78,7 @@ class Wallet(WalletServiceServicer):
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
 
-    async def OpenAccount(self, request: wallet_pb2.OpenAccountRequest, context: Context) -> Any:  # noqa: N802
+    async def OpenAccount(self, request: wallet_pb2.OpenAccountRequest, context: Context) -> Any:
         """Open an account; a player's with the welcome."""
 
         def act() -> wallet_pb2.OpenAccountResponse:
@@ -92,7 +92,7 @@ class Wallet(WalletServiceServicer):
 
         return self.bank.once("OpenAccount", request, act)
 
-    async def GetAccount(self, request: wallet_pb2.GetAccountRequest, context: Context) -> Any:  # noqa: N802
+    async def GetAccount(self, request: wallet_pb2.GetAccountRequest, context: Context) -> Any:
         """The balance."""
         self.bank.calls.append("GetAccount")
         if "GetAccount" in self.bank.refusing:
@@ -101,7 +101,7 @@ class Wallet(WalletServiceServicer):
         account = wallet_pb2.Account(account_id=request.account_id, balance=balance)
         return wallet_pb2.GetAccountResponse(account=account)
 
-    async def Grant(self, request: wallet_pb2.GrantRequest, context: Context) -> Any:  # noqa: N802
+    async def Grant(self, request: wallet_pb2.GrantRequest, context: Context) -> Any:
         """Chips for a bot."""
 
         def act() -> wallet_pb2.GrantResponse:
@@ -113,7 +113,7 @@ class Wallet(WalletServiceServicer):
 
         return self.bank.once("Grant", request, act)
 
-    async def Reserve(self, request: wallet_pb2.ReserveRequest, context: Context) -> Any:  # noqa: N802
+    async def Reserve(self, request: wallet_pb2.ReserveRequest, context: Context) -> Any:
         """Hold chips, never for a game that was voided."""
 
         def act() -> wallet_pb2.ReserveResponse:
@@ -131,7 +131,7 @@ class Wallet(WalletServiceServicer):
 
         return self.bank.once("Reserve", request, act)
 
-    async def Void(self, request: wallet_pb2.VoidRequest, context: Context) -> Any:  # noqa: N802
+    async def Void(self, request: wallet_pb2.VoidRequest, context: Context) -> Any:
         """Give a game's chips back and refuse it for ever."""
 
         def act() -> wallet_pb2.VoidResponse:
@@ -160,7 +160,7 @@ class Games(GameServiceServicer):
     def __init__(self, hall: Hall) -> None:
         self.hall = hall
 
-    async def CreateGame(self, request: game_pb2.CreateGameRequest, context: Context) -> Any:  # noqa: N802
+    async def CreateGame(self, request: game_pb2.CreateGameRequest, context: Context) -> Any:
         """Open a game, unless it was cancelled."""
         self.hall.calls.append("CreateGame")
         if "CreateGame" in self.hall.refusing:
@@ -171,7 +171,7 @@ class Games(GameServiceServicer):
         assert known == request, "the same game was created with other seats"
         return game_pb2.CreateGameResponse(version=1)
 
-    async def CancelGame(self, request: game_pb2.CancelGameRequest, context: Context) -> Any:  # noqa: N802
+    async def CancelGame(self, request: game_pb2.CancelGameRequest, context: Context) -> Any:
         """Say whether the game had been opened; if not, it never will be."""
         self.hall.calls.append("CancelGame")
         if "CancelGame" in self.hall.refusing:
