@@ -1,7 +1,9 @@
 """What each event does to the state; nothing is judged here."""
 
-from dataclasses import replace
-from typing import Any, assert_never
+from collections.abc import Callable
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any, TypeVar, assert_never
 
 from engines.azi.events import (
     AziDeclared,
@@ -30,29 +32,49 @@ from engines.azi.events import (
 from engines.azi.model import Phase, Play, Player, Standing, State, Trick
 from engines.cards import Card
 
+T = TypeVar("T")
+
+
+def _copier(cls: type[T]) -> Callable[..., T]:
+    """What `dataclasses.replace` does for this class, at half its cost: a fold does little else."""
+    names = tuple(field.name for field in fields(cls))  # type: ignore[arg-type]
+    values, places = attrgetter(*names), {name: i for i, name in enumerate(names)}
+
+    def changed(of: T, **changes: Any) -> T:
+        fresh = list(values(of))
+        for name, value in changes.items():
+            fresh[places[name]] = value
+        return cls(*fresh)
+
+    return changed
+
+
+_state = _copier(State)
+_player = _copier(Player)
+
 
 def evolve(state: State, event: Event) -> State:
     """The state after one event: total, never judges."""
     match event:
         case FeePaid(seat=seat, chips=chips):
             players = _paid(state, seat, chips, weight=chips)
-            return replace(state, players=players, bank=state.bank + chips)
+            return _state(state, players=players, bank=state.bank + chips)
         case BecameShort(seat=seat):
-            return replace(state, players=_players(state, seat, short=True))
+            return _state(state, players=_players(state, seat, short=True))
         case OpenerDrawn(seat=seat):
-            return replace(state, origin=seat)
+            return _state(state, origin=seat)
         case Dealt():
             return _dealt(state, event)
         case CardDropped(seat=seat, unseen=unseen, secret=secret):
             hand = _without(state, seat, secret.card)
             players = _players(state, seat, hand=hand, dropped=secret.card, dropped_unseen=unseen)
-            return replace(state, players=players)
+            return _state(state, players=players)
         case BiddingOpened(opener=opener):
-            return replace(state, phase=Phase.BIDDING, cursor=opener, turn=state.turn + 1)
+            return _state(state, phase=Phase.BIDDING, cursor=opener, turn=state.turn + 1)
         case BlindLookedAt(seat=seat):
             grows = state.phase is Phase.BIDDING
             players = _players(state, seat, blind=False)
-            return replace(state, players=players, turn=state.turn + grows)
+            return _state(state, players=players, turn=state.turn + grows)
         case BidMade(seat=seat, level=level, chips=chips):
             bids = state.players[seat].bids + 1
             return _bid(state, seat, level, chips, {"bids": bids}, high=level, high_seat=seat)
@@ -62,23 +84,23 @@ def evolve(state: State, event: Event) -> State:
             return _bid(state, seat, level, chips, {"short": True})
         case Folded(seat=seat):
             players = _players(state, seat, standing=Standing.FOLDED)
-            return replace(state, players=players, cursor=_after(state, seat), turn=state.turn + 1)
+            return _state(state, players=players, cursor=_after(state, seat), turn=state.turn + 1)
         case BiddingClosed(leader=leader):
             return _closed(state, leader)
         case CardPlayed(seat=seat, card=card):
             players = _players(state, seat, hand=_without(state, seat, card))
             trick = (*state.trick, Play(seat, card))
-            return replace(state, players=players, trick=trick, turn=state.turn + 1)
+            return _state(state, players=players, trick=trick, turn=state.turn + 1)
         case TrickTaken(seat=seat, leader=leader):
             players = _players(state, seat, tricks=state.players[seat].tricks + 1)
             done = (*state.tricks, Trick(state.trick, seat))
-            return replace(state, players=players, tricks=done, trick=(), leader=leader)
+            return _state(state, players=players, tricks=done, trick=(), leader=leader)
         case AziDeclared(price=price, asked=asked):
             return _azi(state, price, asked)
         case BoughtBack(seat=seat, chips=chips):
             return _bought_back(state, seat, chips)
         case Declined(seat=seat):
-            return replace(state, asked=_not_asked(state, seat), turn=state.turn + 1)
+            return _state(state, asked=_not_asked(state, seat), turn=state.turn + 1)
         case BankPaid():
             return _bank_paid(state, event)
         case TurnExpired():
@@ -140,7 +162,7 @@ def to_act(state: State) -> tuple[int, ...]:
 
 
 def _players(state: State, seat: int, **changes: Any) -> tuple[Player, ...]:
-    player = replace(state.players[seat], **changes)
+    player = _player(state.players[seat], **changes)
     return (*state.players[:seat], player, *state.players[seat + 1 :])
 
 
@@ -172,7 +194,7 @@ def _bid(
     state: State, seat: int, level: int, chips: int, changes: dict[str, Any], **table: Any
 ) -> State:
     weight = level - state.players[seat].level
-    return replace(
+    return _state(
         state,
         players=_paid(state, seat, chips, weight, level=level, **changes),
         bank=state.bank + chips,
@@ -187,7 +209,7 @@ def _dealt(state: State, event: Dealt) -> State:
     players: list[Player] = []
     for seat, player in enumerate(state.players):
         players.append(
-            replace(
+            _player(
                 player,
                 hand=hands.get(seat, ()),
                 blind=event.blind and seat in hands,
@@ -198,7 +220,7 @@ def _dealt(state: State, event: Dealt) -> State:
                 dropped_unseen=False,
             )
         )
-    return replace(
+    return _state(
         state,
         players=tuple(players),
         phase=Phase.DROPPING,
@@ -218,13 +240,13 @@ def _dealt(state: State, event: Dealt) -> State:
 
 def _closed(state: State, leader: int) -> State:
     players = tuple(
-        replace(p, blind=False) if p.standing is Standing.LIVE else p for p in state.players
+        _player(p, blind=False) if p.standing is Standing.LIVE else p for p in state.players
     )
-    return replace(state, players=players, phase=Phase.TRICKS, leader=leader, turn=state.turn + 1)
+    return _state(state, players=players, phase=Phase.TRICKS, leader=leader, turn=state.turn + 1)
 
 
 def _azi(state: State, price: int, asked: tuple[int, ...]) -> State:
-    return replace(
+    return _state(
         state,
         phase=Phase.BUYING_BACK,
         azis=state.azis + 1,
@@ -246,7 +268,7 @@ def _bought_back(state: State, seat: int, chips: int) -> State:
         bought_back=player.bought_back + chips,
         standing=Standing.LIVE,
     )
-    return replace(
+    return _state(
         state,
         players=players,
         asked=_not_asked(state, seat),
@@ -257,7 +279,7 @@ def _bought_back(state: State, seat: int, chips: int) -> State:
 
 def _left(state: State, seat: int) -> State:
     grows = state.phase is not Phase.DROPPING and to_act(state) == (seat,)
-    return replace(
+    return _state(
         state,
         players=_players(state, seat, standing=Standing.LEFT),
         asked=_not_asked(state, seat),
@@ -267,9 +289,9 @@ def _left(state: State, seat: int) -> State:
 
 def _bank_paid(state: State, event: BankPaid) -> State:
     players = tuple(
-        replace(p, stack=stack) for p, stack in zip(state.players, event.stacks, strict=True)
+        _player(p, stack=stack) for p, stack in zip(state.players, event.stacks, strict=True)
     )
-    return replace(
+    return _state(
         state,
         players=players,
         phase=Phase.OVER,
