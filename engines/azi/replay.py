@@ -278,7 +278,7 @@ def _bought_back(state: State, seat: int, chips: int) -> State:
 
 
 def _left(state: State, seat: int) -> State:
-    grows = state.phase is not Phase.DROPPING and to_act(state) == (seat,)
+    grows = to_act(state) == (seat,)
     return _state(
         state,
         players=_players(state, seat, standing=Standing.LEFT),

@@ -373,6 +373,14 @@ def test_each_pays_the_same_to_buy_back() -> None:
     assert table.state.bank == 11 + 12 + 5
 
 
+def test_asking_begins_where_the_opener_is_looked_for() -> None:
+    """AZI-39: clockwise from the left of the last winner, not from seat 0."""
+    deal = "AS 9H 6S  7S 8S AH  9S 7H KD  6H TS TD  8H 6D JD  7D"
+    table = Table(Listed(deal), [500] * 5, last_winner=3, azi_entry="half_bank").late(4)
+    to_azi(bid_and_levels(table, 20, 1, 2).move(3, Fold()))
+    assert table.state.asked == (4, 3)
+
+
 def test_a_seat_that_buys_back_may_have_to_open() -> None:
     """AZI-40: the next deal's opener is the first seat dealt in, it included."""
     deal = "6H TS TD  AS 9H 6S  7S 8S AH  9S 7H KD  7D"
