@@ -1,15 +1,17 @@
 """A migrated store on each of the two engines, with a clock the test turns."""
 
 import itertools
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from services.runtime.database import open_engine
-from services.runtime.migrate import migrate_engine
+from services.runtime.database import SQLITE, open_engine
+from services.runtime.migrate import migrate
 from services.runtime.store import migrations
+from services.runtime.store.schema import metadata
 from services.runtime.store.sealing import MasterKeys
 from services.runtime.store.sql import SqlStore
 from tests import postgres
@@ -40,36 +42,79 @@ def clock() -> Clock:
 
 @pytest.fixture(scope="session")
 def emptied_postgres() -> Iterator[str]:
-    """One database for all tests that may not see each other's tables but do not meet."""
+    """One database for all tests that do not meet: each empties it first."""
     url = postgres.create_database()
     yield url
     postgres.drop_database(url)
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres() -> Iterator[str]:
+    """One migrated database for all tests that do not meet."""
+    url = postgres.create_database()
+    postgres.in_own_loop(migrate(url, [migrations.FOLDER]))
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file to copy."""
+    file = tmp_path_factory.mktemp("migrated") / "kozyr.db"
+    postgres.in_own_loop(migrate(f"{SQLITE}:///{file}", [migrations.FOLDER]))
+    return file
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of an empty database on each engine in turn."""
     if request.param == "sqlite":
-        return f"sqlite+aiosqlite:///{tmp_path}/store/kozyr.db"
+        return f"{SQLITE}:///{tmp_path}/store/kozyr.db"
     url: str = request.getfixturevalue("emptied_postgres")
-    plain = url.replace("+asyncpg", "")
-    postgres.execute(
-        plain,
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-        "WHERE datname = current_database() AND pid <> pg_backend_pid()",
-    )
-    postgres.execute(plain, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    empty(url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return url
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a migrated database without any rows on each engine in turn."""
+    if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("migrated_file"), tmp_path / "kozyr.db")
+        return f"{SQLITE}:///{tmp_path}/kozyr.db"
+    url: str = request.getfixturevalue("migrated_postgres")
+    empty(url, EMPTYING)
+    return url
+
+
+EMPTYING = f"""
+    ALTER TABLE events DISABLE TRIGGER USER;
+    ALTER TABLE event_secrets DISABLE TRIGGER USER;
+    TRUNCATE {", ".join(metadata.tables)};
+    ALTER TABLE events ENABLE ALWAYS TRIGGER events_no_change;
+    ALTER TABLE events ENABLE ALWAYS TRIGGER events_no_truncate;
+    ALTER TABLE event_secrets ENABLE ALWAYS TRIGGER event_secrets_no_change;
+    ALTER TABLE event_secrets ENABLE ALWAYS TRIGGER event_secrets_no_truncate;
+"""
+
+
+def empty(url: str, statements: str) -> None:
+    """Runs statements on PostgreSQL, after whatever an earlier test has left connected is gone."""
+    others = "datname = current_database() AND pid <> pg_backend_pid()"
+    postgres.execute(
+        url.replace("+asyncpg", ""),
+        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}; {statements}",  # noqa: S608
+    )
+
+
 @pytest.fixture
-async def store(database_url: str, clock: Clock) -> AsyncIterator[SqlStore]:
-    """A store in an empty migrated database; its randomness counts up, so runs are equal."""
-    engine = open_engine(database_url)
-    await migrate_engine(engine, [migrations.FOLDER])
+async def store(store_url: str, clock: Clock) -> AsyncIterator[SqlStore]:
+    """A store in a migrated database; its randomness counts up, so runs are equal."""
     numbers = itertools.count(1)
     store = SqlStore(
-        engine, KEYS, clock=clock, random=lambda size: next(numbers).to_bytes(size, "big")
+        open_engine(store_url),
+        KEYS,
+        clock=clock,
+        random=lambda size: next(numbers).to_bytes(size, "big"),
     )
     yield store
     await store.close()

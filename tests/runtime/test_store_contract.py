@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import event, exc
 
-from services.kernel.envelope import Append, Due, Head, Plan
+from services.kernel.envelope import Due, Head, Plan
 from services.runtime.store.api import Conflict, Late, RequestReused, Store
 from services.runtime.store.chain import GENESIS, secret_digest, verify
 from services.runtime.store.sql import SqlStore
@@ -207,9 +207,9 @@ async def test_an_append_cannot_be_interrupted_by_its_caller(store: SqlStore) ->
     assert again.version == 1
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
+async def test_an_append_that_makes_no_sense_is_a_fault(store: SqlStore) -> None:
+    """What no caller should ever build is refused before the database sees it."""
+    for broken in (
         replace(append(0), events=()),
         replace(append(0), request_id=""),
         replace(append(0), request_id="r" * 65),
@@ -219,12 +219,9 @@ async def test_an_append_cannot_be_interrupted_by_its_caller(store: SqlStore) ->
         replace(append(0), plan=Plan(tags=("schön",))),
         replace(append(0), plan=Plan(due=(Due("turn\n", "", 0),))),
         replace(append(0), plan=Plan(done=(("x" * 201, ""),))),
-    ],
-)
-async def test_an_append_that_makes_no_sense_is_a_fault(store: SqlStore, broken: Append) -> None:
-    """What no caller should ever build is refused before the database sees it."""
-    with pytest.raises(ValueError, match=r"."):
-        await store.append(broken)
+    ):
+        with pytest.raises(ValueError, match=r"characters|bytes|event|ASCII"):
+            await store.append(broken)
     assert await store.head(STREAM) is None
 
 

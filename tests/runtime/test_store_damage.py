@@ -55,30 +55,30 @@ async def disarm(store: SqlStore) -> None:
 # ------------------------------------------------------------------------------------- immutability
 
 
-@pytest.mark.parametrize("table", ["events", "event_secrets"])
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE {table} SET version = version + 10",
-        "DELETE FROM {table}",
-        "DELETE FROM {table} WHERE version = 3 OR version = 2",
-        "TRUNCATE {table}",
-        "TRUNCATE {table}, heads CASCADE",
-        "SET session_replication_role = replica; DELETE FROM {table}",
-        "INSERT OR REPLACE INTO {table} SELECT * FROM {table}",
-        "REPLACE INTO {table} SELECT * FROM {table} WHERE version = 2",
-        (
-            "INSERT INTO {table} SELECT * FROM {table} WHERE true "
-            "ON CONFLICT (stream, version) DO UPDATE SET version = 99"
-        ),
-    ],
+CHANGES = (
+    "UPDATE {table} SET version = version + 10",
+    "DELETE FROM {table}",
+    "DELETE FROM {table} WHERE version = 3 OR version = 2",
+    "TRUNCATE {table}",
+    "TRUNCATE {table}, heads CASCADE",
+    "SET session_replication_role = replica; DELETE FROM {table}",
+    "INSERT OR REPLACE INTO {table} SELECT * FROM {table}",
+    "REPLACE INTO {table} SELECT * FROM {table} WHERE version = 2",
+    (
+        "INSERT INTO {table} SELECT * FROM {table} WHERE true "
+        "ON CONFLICT (stream, version) DO UPDATE SET version = 99"
+    ),
 )
-async def test_the_log_refuses_every_change(filled: SqlStore, table: str, statement: str) -> None:
+
+
+@pytest.mark.parametrize("table", ["events", "event_secrets"])
+async def test_the_log_refuses_every_change(filled: SqlStore, table: str) -> None:
     """To everyone, by whatever statement; on each engine those it does not know fail anyway."""
     before = await filled.read(STREAM), await filled.read(OTHER)
-    with pytest.raises(exc.DBAPIError):
-        await run(filled, *statement.format(table=table).split(";"))
-    assert (await filled.read(STREAM), await filled.read(OTHER)) == before
+    for statement in CHANGES:
+        with pytest.raises(exc.DBAPIError):
+            await run(filled, *statement.format(table=table).split(";"))
+        assert (await filled.read(STREAM), await filled.read(OTHER)) == before
 
 
 async def test_a_second_row_of_a_request_cannot_push_out_the_first(filled: SqlStore) -> None:
@@ -109,22 +109,24 @@ def flipped(value: Any) -> Any:
             return value[:-1] + bytes([value[-1] ^ 1]) if value else b"\0"
 
 
-@pytest.mark.parametrize("column", [column.name for column in events.columns])
-async def test_a_changed_event_is_located(filled: SqlStore, column: str) -> None:
+async def test_a_changed_event_is_located(filled: SqlStore) -> None:
     """Whatever column of a stored event changes, the stream and the version are named."""
     await disarm(filled)
-    table = events
+    place = (events.c.stream == STREAM) & (events.c.version == 2)
     async with write(filled._engine) as connection:
-        place = (table.c.stream == STREAM) & (table.c.version == 2)
-        row = (await connection.execute(table.select().where(place))).one()
-        forged = {column: flipped(row._mapping[column])}
-        if column == "version":
-            forged = {"version": 2 + 64}
-        await connection.execute(table.update().where(place).values(forged))
-    fault = await verify_stream(filled, STREAM)
-    assert fault is not None
-    assert (fault.stream, fault.version) == (STREAM, 2)
-    assert await verify_stream(filled, OTHER) is None
+        row = (await connection.execute(events.select().where(place))).one()._asdict()
+    for column, value in row.items():
+        forged = 2 + 64 if column == "version" else flipped(value)
+        async with write(filled._engine) as connection:
+            await connection.execute(events.update().where(place).values({column: forged}))
+        fault = await verify_stream(filled, STREAM)
+        assert fault is not None, column
+        assert (fault.stream, fault.version) == (STREAM, 2), column
+        assert await verify_stream(filled, OTHER) is None
+        async with write(filled._engine) as connection:
+            there = events.c.hash == (flipped(value) if column == "hash" else row["hash"])
+            await connection.execute(events.update().where(there).values(row))
+        assert await verify_stream(filled, STREAM) is None
 
 
 @pytest.mark.parametrize("table", [event_secrets, stream_keys], ids=str)

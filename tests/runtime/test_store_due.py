@@ -129,7 +129,7 @@ async def test_a_claim_that_is_over_changes_nothing(store: SqlStore, clock: Cloc
     assert await store.next_due_ms() == LEASE
 
 
-async def test_due_moments_are_database_time(store: SqlStore, database_url: str) -> None:
+async def test_due_moments_are_database_time(store: SqlStore) -> None:
     """Without a clock of a test, claims and moments are judged by the database's own clock."""
     own = SqlStore(store._engine, None)
     before = await own.now()

@@ -198,7 +198,7 @@ def check(urls: Iterator[str], examples: int) -> None:
 def test_sqlite_does_what_the_model_says() -> None:
     """On SQLite."""
     with tempfile.TemporaryDirectory() as folder:
-        check((f"sqlite+aiosqlite:///{folder}/{n}.db" for n in range(100_000)), examples=20)
+        check((f"sqlite+aiosqlite:///{folder}/{n}.db" for n in range(100_000)), examples=12)
 
 
 def test_postgresql_does_what_the_model_says(emptied_postgres: str) -> None:
@@ -212,4 +212,4 @@ def test_postgresql_does_what_the_model_says(emptied_postgres: str) -> None:
             )
             yield emptied_postgres
 
-    check(emptied(), examples=15)
+    check(emptied(), examples=8)
