@@ -1,5 +1,6 @@
 """A wallet and a game service that keep everything in memory, served over real loopback gRPC."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ class Bank:
     answers: dict[str, tuple[bytes, Any]] = field(default_factory=dict)
     refusing: dict[str, Refused] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
 
     def once(self, name: str, request: Any, act: Callable[[], Any]) -> Any:
         """Act, or give the answer of the same request; refuse another one of the same id."""
@@ -88,6 +90,7 @@ class Wallet(WalletServiceServicer):
                     self.bank.bots.add(request.account_id)
                 self.bank.balances[request.account_id] = 0 if bot else WELCOME
                 self.bank.issued += 0 if bot else WELCOME
+                self.bank.opened.set()
             return wallet_pb2.OpenAccountResponse()
 
         return self.bank.once("OpenAccount", request, act)

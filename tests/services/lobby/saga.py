@@ -7,6 +7,8 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy.ext.asyncio import AsyncEngine
+
 from services.kernel.errors import Kind, Refused, unavailable
 from services.lobby.accounts import Accounts
 from services.lobby.commands import AddBot, Command, Open, SetReady, TakeSeat
@@ -95,6 +97,7 @@ class Rig:
     clock: int = 1_700_000_000_000_000
     counts: dict[str, int] = field(default_factory=dict)
     lives: int = 0
+    engine: AsyncEngine = field(init=False)
     store: SqlStore = field(init=False)
     streams: Streams[Table, Command, Event] = field(init=False)
     starter: Starter = field(init=False)
@@ -102,7 +105,7 @@ class Rig:
 
     async def open(self) -> None:
         """Begin a life."""
-        engine = open_engine(self.peers.settings.database_url("lobby"))
+        engine = self.engine = open_engine(self.peers.settings.database_url("lobby"))
         await migrate_engine(engine, FOLDERS)
         self.store = SqlStore(engine, None, clock=lambda: self.clock)
         self.streams = Streams(self.store, DECIDER, clock=lambda: self.clock)

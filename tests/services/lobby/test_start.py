@@ -1,16 +1,18 @@
 """A start, whatever goes wrong with it: all of it happens, or nothing is left of it."""
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from services.kernel.errors import Kind, Refused, invalid, precondition
 from services.lobby.model import BotLevel, Phase, Table
-from services.lobby.start import SERVICES_UNAVAILABLE, reservation_id
+from services.lobby.start import SERVICES_UNAVAILABLE, game_request, reservation_id
 from tests.services.lobby.peers import WELCOME, Peers, peers
-from tests.services.lobby.saga import GAME, TRIES_MAX, Fault, Rig, Script, begin, rig
+from tests.services.lobby.saga import GAME, TABLE, TRIES_MAX, Fault, Rig, Script, begin, rig
 from tests.services.lobby.tables import azi_rules, bot, durak_rules, player
 
 STEPS = ("OpenAccount", "Reserve", "GetAccount", "Grant", "CreateGame", "CancelGame", "Void")
@@ -28,6 +30,11 @@ async def others(tmp_path: Path) -> AsyncIterator[Peers]:
 def no_fault(_name: str, _number: int) -> Fault:
     """All goes well."""
     return Fault.NONE
+
+
+def first_call(step: str, fault: Fault) -> Script:
+    """The first call of a step meets the fault."""
+    return lambda name, number: fault if (name, number) == (step, 0) else Fault.NONE
 
 
 def in_order(faults: Iterator[Fault]) -> Script:
@@ -122,22 +129,20 @@ async def test_who_lacks_chips_stops_the_start_and_is_named(others: Peers) -> No
 
 
 @pytest.mark.parametrize("step", [s for s in STEPS if s not in BACKWARD])
-@pytest.mark.parametrize(
-    "refused",
-    [PERMANENT, invalid("seats", "wrong"), Refused(Kind.DENIED, "NOT_YOU", "no")],
-    ids=lambda r: r.reason,
-)
 async def test_a_refusal_for_good_at_any_step_undoes_the_start(
-    others: Peers, step: str, refused: Refused
+    others: Peers, tmp_path: Path, step: str
 ) -> None:
     """The table says why, and can start again once it is asked."""
-    where = others.hall if step == "CreateGame" else others.bank
-    where.refusing[step] = refused
-    async with rig(others, no_fault) as lobby:
-        await begin(lobby, azi_rules(2), persons=1, bots=1)
-        await lobby.work()
-        table = await check(lobby)
-    assert table.failure == refused.reason
+    denied = Refused(Kind.DENIED, "NOT_YOU", "no")
+    for refused in (PERMANENT, invalid("seats", "wrong"), denied):
+        again = others.afresh(f"sqlite+aiosqlite:///{tmp_path}/{refused.reason}.db")
+        where = again.hall if step == "CreateGame" else again.bank
+        where.refusing[step] = refused
+        async with rig(again, no_fault) as lobby:
+            await begin(lobby, azi_rules(2), persons=1, bots=1)
+            await lobby.work()
+            table = await check(lobby)
+        assert table.failure == refused.reason
 
 
 @pytest.mark.parametrize("step", [s for s in STEPS if s not in BACKWARD])
@@ -151,21 +156,20 @@ async def test_a_service_that_stays_away_makes_the_start_fail(others: Peers, ste
     assert table.failure == SERVICES_UNAVAILABLE
 
 
-@pytest.mark.parametrize("fault", [f for f in Fault if f is not Fault.NONE], ids=lambda f: f.name)
 @pytest.mark.parametrize("step", STEPS)
-async def test_one_fault_at_any_step_is_survived(others: Peers, step: str, fault: Fault) -> None:
+async def test_one_fault_at_any_step_is_survived(others: Peers, tmp_path: Path, step: str) -> None:
     """A lost call, a lost answer or the death of the lobby costs time and nothing else."""
-    if step in BACKWARD:
-        others.hall.refusing["CreateGame"] = PERMANENT
-
-    async with rig(others, lambda n, i: fault if (n, i) == (step, 0) else Fault.NONE) as lobby:
-        await begin(lobby, azi_rules(3), persons=2, bots=1)
-        await lobby.work()
-        table = await check(lobby)
-        assert lobby.counts[step] >= 1, "the fault never struck"
-        assert lobby.lives == (2 if fault in {Fault.CRASH_BEFORE, Fault.CRASH_AFTER} else 1)
-    expected = Phase.WAITING if step in BACKWARD else Phase.PLAYING
-    assert table.phase is expected
+    for fault in (f for f in Fault if f is not Fault.NONE):
+        again = others.afresh(f"sqlite+aiosqlite:///{tmp_path}/{fault.name}.db")
+        if step in BACKWARD:
+            again.hall.refusing["CreateGame"] = PERMANENT
+        async with rig(again, first_call(step, fault)) as lobby:
+            await begin(lobby, azi_rules(3), persons=2, bots=1)
+            await lobby.work()
+            table = await check(lobby)
+            assert lobby.counts[step] >= 1, "the fault never struck"
+            assert lobby.lives == (2 if fault in {Fault.CRASH_BEFORE, Fault.CRASH_AFTER} else 1)
+        assert table.phase is (Phase.WAITING if step in BACKWARD else Phase.PLAYING)
 
 
 async def test_a_game_that_opened_although_the_start_was_given_up_goes_on(others: Peers) -> None:
@@ -212,3 +216,46 @@ async def test_any_sequence_of_faults_is_survived(tmp_path: Path, seed: int) -> 
                 await begin(lobby, azi_rules(2 + bots), persons=2, bots=bots)
                 await lobby.work()
                 await check(lobby)
+
+
+@pytest.mark.parametrize("refusing", [None, "Reserve", "CreateGame"])
+async def test_two_replicas_at_one_start_agree(others: Peers, refusing: str | None) -> None:
+    """A worker whose lease ran out goes on beside the one that took over."""
+    if refusing is not None:
+        where = others.hall if refusing == "CreateGame" else others.bank
+        where.refusing[refusing] = PERMANENT
+    async with rig(others, no_fault) as first, rig(others, no_fault) as second:
+        await begin(first, azi_rules(3), persons=2, bots=1)
+        (claimed,) = await first.store.claim("first", 1, 60_000)
+        await asyncio.gather(
+            *(lobby.starter.handle(claimed.kind, claimed) for lobby in (first, second, first))
+        )
+        table = await check(second)
+        assert await check(first) == table
+        assert await first.store.next_due_ms() is None
+    assert table.phase is (Phase.PLAYING if refusing is None else Phase.WAITING)
+
+
+async def test_a_start_that_is_over_is_not_carried_on(others: Peers) -> None:
+    """Work that came due twice asks nobody for anything."""
+    async with rig(others, no_fault) as lobby:
+        await begin(lobby, azi_rules(2), persons=2, bots=0)
+        (claimed,) = await lobby.store.claim("test", 1, 60_000)
+        await lobby.starter.handle(claimed.kind, claimed)
+        calls = len(others.bank.calls), len(others.hall.calls)
+        await lobby.starter.handle(claimed.kind, claimed)
+        assert (len(others.bank.calls), len(others.hall.calls)) == calls
+        with pytest.raises(ValueError, match="no such work"):
+            await lobby.starter.handle("dinner", claimed)
+
+
+async def test_the_last_winner_is_named_by_his_seat_in_the_new_game(others: Peers) -> None:
+    """While he sits in it; after he has gone nobody is."""
+    async with rig(others, no_fault) as lobby:
+        await begin(lobby, azi_rules(3), persons=2, bots=1)
+        await lobby.work()
+        table = await lobby.table()
+    won = replace(table, last_winner=player(1))
+    assert game_request(TABLE, won, GAME).last_winner == 1
+    gone = replace(table, last_winner=player(7))
+    assert not game_request(TABLE, gone, GAME).HasField("last_winner")

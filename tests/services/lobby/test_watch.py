@@ -1,0 +1,78 @@
+"""Streams of tables: what is shown, signs of life, and the end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from kozyr.lobby.v1 import lobby_pb2
+
+from services.kernel.errors import Refused
+from services.lobby.board import Board
+from services.lobby.choices import Choices
+from services.lobby.commands import Close, Open
+from services.lobby.players import Players
+from services.lobby.tables import Tables
+from services.lobby.watch import Watching
+from services.runtime.drain import Drain
+from services.runtime.feed import Feed
+from tests.services.lobby.peers import peers
+from tests.services.lobby.saga import GAME, TABLE, Fault, Rig, rig
+from tests.services.lobby.tables import durak_rules, player
+
+
+@pytest.fixture
+async def lobby(tmp_path: Path) -> AsyncIterator[Rig]:
+    """A lobby without its server, with one listed table."""
+    async with peers(tmp_path) as others, rig(others, lambda _n, _i: Fault.NONE) as opened:
+        await opened.do(Open(player(0), durak_rules(2), 0, GAME), 1)
+        yield opened
+
+
+def watching(lobby: Rig, drain: Drain, board: Board) -> Watching:
+    """Streams with a short silence."""
+    players, choices = Players(lobby.engine), Choices(lobby.engine)
+    tables = Tables(lobby.streams, lobby.store, players, choices)
+    return Watching(tables, Feed(lobby.store), board, drain, heartbeat_s=0.05)
+
+
+async def test_a_quiet_table_gives_signs_of_life_until_the_process_drains(lobby: Rig) -> None:
+    """The table at once, then heartbeats, then UNAVAILABLE DRAINING."""
+    drain = Drain()
+    stream = watching(lobby, drain, Board(lobby.store)).one(TABLE, player(1), "")
+    assert (await anext(stream)).table.table_id == str(TABLE)
+    assert not (await anext(stream)).HasField("table")
+    drain.started.set()
+    with pytest.raises(Refused, match="DRAINING"):
+        await anext(stream)
+
+
+async def test_the_listed_tables_give_signs_of_life_too(lobby: Rig) -> None:
+    """One look for all watchers; a closed table is shown once more to those who saw it."""
+    drain, board = Drain(), Board(lobby.store, interval_s=0.02)
+    looking = asyncio.create_task(board.run())
+    stream = watching(lobby, drain, board).public(player(1), None)
+    async with asyncio.timeout(10):
+        shown = [reply async for reply in _tables(stream, 1)]
+        assert not (await anext(stream)).HasField("table")
+        await lobby.do(Close(player(0)), 2)
+        shown += [reply async for reply in _tables(stream, 1)]
+        assert [t.state for t in shown] == [1, 4]
+        late = watching(lobby, drain, board).public(player(1), None)
+        assert not (await anext(late)).HasField("table")
+        drain.started.set()
+        for ending in (stream, late):
+            with pytest.raises(Refused, match="DRAINING"):
+                await anext(ending)
+    looking.cancel()
+
+
+async def _tables(
+    stream: AsyncIterator[lobby_pb2.WatchTablesResponse], count: int
+) -> AsyncIterator[lobby_pb2.Table]:
+    """The next tables of a stream, without heartbeats."""
+    while count:
+        reply = await anext(stream)
+        if reply.HasField("table"):
+            count -= 1
+            yield reply.table
