@@ -279,9 +279,15 @@ def _bought_back(state: State, seat: int, chips: int) -> State:
 
 def _left(state: State, seat: int) -> State:
     grows = to_act(state) == (seat,)
+    players = _players(state, seat, standing=Standing.LEFT)
+    leader = state.leader
+    if leader == seat and not state.trick:
+        after = (*range(seat + 1, len(players)), *range(seat))
+        leader = next((s for s in after if players[s].standing is Standing.LIVE), seat)
     return _state(
         state,
-        players=_players(state, seat, standing=Standing.LEFT),
+        players=players,
+        leader=leader,
         asked=_not_asked(state, seat),
         turn=state.turn + grows,
     )
