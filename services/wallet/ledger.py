@@ -175,7 +175,8 @@ class Ledger:
             response = await respond(connection, after) if late is None else None
             if asked is not None and response is not None:
                 await _store_answer(connection, asked, response, books.now)
-        self._wake.changed(a for a in after.accounts if after.accounts[a] != books.accounts.get(a))
+        moved = {a for a in after.accounts if after.accounts[a] != books.accounts.get(a)}
+        self._wake.changed(moved | {r.account for r in change.reservations})
         return response
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kozyr.wallet.v1 import wallet_pb2
 from kozyr.wallet.v1.wallet_pb2_grpc import add_WalletServiceServicer_to_server
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.runtime import log
@@ -81,7 +82,7 @@ async def expire_for_ever(ledger: Ledger) -> None:
         await asyncio.sleep(EXPIRE_S)
         try:
             await ledger.expire()
-        except StoreUnavailable as error:
+        except (StoreUnavailable, SQLAlchemyError) as error:
             log.get().warning("expiry_waits", task="expire", **log.failure(error))
 
 

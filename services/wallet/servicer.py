@@ -150,9 +150,12 @@ class WalletServicer(WalletServiceServicer):
         self, request: pb.ListReservationsRequest, context: Context
     ) -> pb.ListReservationsResponse:
         """A game's reservations, after those that have expired went back."""
-        game = validate.uuid("game_id", request.game_id)
-        await self._ledger.expire_game(game)
-        return views.show_reservations(*await read_game(self._ledger.engine, game))
+        game_id = validate.uuid("game_id", request.game_id)
+        game, reservations, has_expired = await read_game(self._ledger.engine, game_id)
+        if has_expired:
+            await self._ledger.expire_game(game_id)
+            game, reservations, _ = await read_game(self._ledger.engine, game_id)
+        return views.show_reservations(game, reservations)
 
     async def _execute(
         self, request: Any, command: Command, respond: Respond, response: type[R]

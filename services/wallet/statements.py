@@ -7,16 +7,18 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from services.runtime.database import now_us, read, write
+from services.runtime.database import database_now, now_us, read, write
 from services.wallet.books import (
     Account,
     AccountKind,
+    Books,
     Game,
     Reservation,
     ReservationState,
     TransferKind,
     unknown_account,
 )
+from services.wallet.domain import has_expired
 from services.wallet.ledger import account_of, load_game, load_reservations
 from services.wallet.tables import ACCOUNTS, POSTINGS, PULSE, RESERVATIONS, TRANSFERS
 
@@ -144,10 +146,16 @@ async def read_statement(
     ]
 
 
-async def read_game(engine: AsyncEngine, game: UUID) -> tuple[Game | None, tuple[Reservation, ...]]:
-    """What is known of a game, and its reservations in the order of their making."""
+async def read_game(
+    engine: AsyncEngine, game: UUID
+) -> tuple[Game | None, tuple[Reservation, ...], bool]:
+    """What is known of a game, its reservations in the order of their making, and whether some of
+    them should have gone back by now."""
     async with read(engine) as connection:
-        return await load_game(connection, game), await load_reservations(connection, game)
+        known = await load_game(connection, game)
+        reservations = await load_reservations(connection, game)
+        books = Books(await database_now(connection), {}, known, reservations)
+    return known, reservations, has_expired(books, game)
 
 
 async def read_trial(engine: AsyncEngine) -> Trial:

@@ -25,6 +25,12 @@ from tests.services.wallet.book_keeping import check_books, do, open_ledger, ope
 KEPT = (ACCOUNTS, TRANSFERS, POSTINGS, GAMES, RESERVATIONS, REQUESTS)
 
 
+@pytest.fixture
+def engine(shared_engine: AsyncEngine) -> AsyncEngine:
+    """One database for all refusals: none of them leaves anything."""
+    return shared_engine
+
+
 @dataclass(frozen=True)
 class Row:
     """A posting to write: version and balances follow the account unless said otherwise."""
@@ -36,9 +42,11 @@ class Row:
     carry: bool = True
 
 
-async def move(connection: AsyncConnection, *rows: Row, close: bool = True) -> UUID:
+async def move(
+    connection: AsyncConnection, *rows: Row, close: bool = True, transfer: UUID | None = None
+) -> UUID:
     """Write a transfer the way the ledger does: postings, accounts, transfer."""
-    transfer = uuid4()
+    transfer = transfer or uuid4()
     moved = []
     for row in rows:
         found = sa.select(ACCOUNTS).where(ACCOUNTS.c.id == row.account)

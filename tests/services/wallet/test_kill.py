@@ -20,7 +20,7 @@ from tests.services.wallet.book_keeping import balance, check_books
 from tests.services.wallet.counter import WELCOME, settings
 
 CLIENTS = 8
-ACKNOWLEDGED = 60
+ACKNOWLEDGED = 40
 """Acknowledged grants after which the process is killed, in each of two lives."""
 
 

@@ -54,7 +54,7 @@ async def test_a_whole_game_from_stacks_to_payout(engine: AsyncEngine) -> None:
     ]
     of_game = await read_statement(engine, ben, game, None, 10)
     assert of_game == lines[:2]
-    found, reservations = await read_game(engine, game)
+    found, reservations, _ = await read_game(engine, game)
     assert found is not None
     assert found.head == HEAD
     assert [r.id for r in reservations] == [r1, r2]
@@ -89,7 +89,7 @@ async def test_a_refused_request_leaves_nothing(engine: AsyncEngine) -> None:
     game, reservation = uuid4(), uuid4()
     with pytest.raises(Refused, match="INSUFFICIENT_CHIPS"):
         await do(ledger, Reserve(reservation, ann, game, 101, 60_000), "r")
-    assert await read_game(engine, game) == (None, ())
+    assert await read_game(engine, game) == (None, (), False)
     with pytest.raises(Refused, match="ACCOUNT_NOT_FOUND"):
         await read_holding(engine, game)
     await do(ledger, Reserve(reservation, ann, game, 100, 60_000), "r")

@@ -1,21 +1,14 @@
 """The ledger beside a tiny model: random commands, repeated, reordered and all at once."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from uuid import UUID, uuid4, uuid5
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.kernel.errors import Refused
-from services.runtime.database import close_engine, open_engine
-from services.runtime.migrate import migrate
 from services.wallet.books import AccountKind
 from services.wallet.domain import (
     Claim,
@@ -29,10 +22,9 @@ from services.wallet.domain import (
     Void,
 )
 from services.wallet.ledger import Ledger
-from services.wallet.server import FOLDERS
 from services.wallet.statements import read_game, read_holding
-from tests import postgres
 from tests.services.wallet.book_keeping import check_books, do, open_ledger
+from tests.services.wallet.conftest import Bench
 
 PLAYERS, GAMES, SEATS = 3, 3, 3
 HEAD = b"h" * 32
@@ -230,65 +222,27 @@ async def agree(engine: AsyncEngine, model: Model, world: World) -> None:
         )
         assert (holding.account.balance, holding.reserved) == (chips, held)
     for number, game in model.games.items():
-        found, reservations = await read_game(engine, world.id("game", number))
+        found, reservations, _ = await read_game(engine, world.id("game", number))
         assert found is not None
         assert len(reservations) == len(game.stacks)
         assert found.state.name.lower() == game.stage.split()[0]
     await check_books(engine)
 
 
-@contextmanager
-def database(kind: str) -> Iterator[str]:
-    """A migrated database."""
-    if kind == "postgresql":
-        url = postgres.create_database()
-        asyncio.run(migrate(url, FOLDERS))
-        yield url
-        postgres.drop_database(url)
-        return
-    with TemporaryDirectory() as folder:
-        url = f"sqlite+aiosqlite:///{Path(folder) / 'wallet.db'}"
-        asyncio.run(migrate(url, FOLDERS))
-        yield url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"], scope="module")
-def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """One database for all examples; each has names of its own."""
-    with database(request.param) as made:
-        yield made
-
-
-EXAMPLES = settings(
-    max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+EXAMPLES = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 
 
 @EXAMPLES
 @given(steps=STEPS, again=ORDERS)
-def test_the_ledger_does_what_the_model_does(url: str, steps: list[Step], again: list[int]) -> None:
+def test_the_ledger_does_what_the_model_does(
+    bench: Bench, steps: list[Step], again: list[int]
+) -> None:
     """Command by command the same outcome; repeats change nothing; chips are where they belong."""
-
-    async def example() -> None:
-        engine = open_engine(url)
-        try:
-            await run(engine, steps, again, uuid4())
-        finally:
-            await close_engine(engine)
-
-    asyncio.run(example())
+    bench.run(run(bench.engine, steps, again, uuid4()))
 
 
 @EXAMPLES
 @given(steps=STEPS)
-def test_any_order_at_once_keeps_the_books(url: str, steps: list[Step]) -> None:
+def test_any_order_at_once_keeps_the_books(bench: Bench, steps: list[Step]) -> None:
     """Double entry, floors, chains and idempotency hold whoever comes first."""
-
-    async def example() -> None:
-        engine = open_engine(url)
-        try:
-            await run_at_once(engine, steps, uuid4())
-        finally:
-            await close_engine(engine)
-
-    asyncio.run(example())
+    bench.run(run_at_once(bench.engine, steps, uuid4()))
