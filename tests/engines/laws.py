@@ -388,6 +388,30 @@ def views_say_whose_turn_it_is(laws: Laws[S, M, E], rng: Random) -> None:
             assert hash(view) == hash(laws.game.view(state, viewer))
 
 
+def cheap_laws_hold_at_every_state(laws: Laws[S, M, E], rng: Random) -> tuple[int, int]:
+    """In one walk: cards and chips are all there after every event, exactly the seats to act have
+    moves, the turn never falls, and play ends within the bound. Returns deals and states seen."""
+    deals = states = 0
+    brought: int | None = None
+    for step in walk(laws, rng):
+        state: Any = step.before
+        brought = laws.chips(state) if laws.chips and brought is None else brought
+        for event in step.events:
+            turn = state.turn
+            state = laws.game.evolve(state, event)
+            states += 1
+            deals += type(event).__name__ == "Dealt"
+            cards = sorted(laws.cards(state))
+            assert not cards or cards == sorted(laws.pack(state)), f"after {event} in {step}"
+            assert laws.chips is None or laws.chips(state) == brought, f"after {event} in {step}"
+            assert state.turn >= turn, f"after {event} in {step}"
+        asked = laws.game.to_act(state)
+        assert bool(asked) != laws.game.is_over(state), state
+        moving = tuple(n for n in range(laws.seats(state)) if laws.game.legal(state, n))
+        assert moving == asked, state
+    return deals, states
+
+
 EVERY: tuple[Callable[[Laws[Any, Any, Any], Random], None], ...] = (
     replay_gives_the_live_state,
     legal_moves_are_accepted,
