@@ -50,9 +50,10 @@ SQLITE_REFUSALS = {
     sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_NOTADB,
 }
+READ_ONLY = "25006"
 POSTGRES_REFUSALS = (
     "08",  # connection exceptions
-    "25006",  # the transaction is read-only
+    READ_ONLY,
     "28",  # authorization
     "3D000",  # there is no such database
     "40",  # serialization failure, deadlock
@@ -63,6 +64,10 @@ POSTGRES_REFUSALS = (
     "XX001",  # damaged data
     "XX002",  # damaged index
 )
+
+
+DATABASE_ERRORS = (*(exc.SQLAlchemyError, sqlite3.Error, PostgresError, InterfaceError, OSError),)
+"""All that can come from a database; `judge` says which of it is an outage."""
 
 
 class DatabaseInUse(RuntimeError):
@@ -93,18 +98,19 @@ LOCKS: dict[Path, tuple[int, int]] = {}
 """The lock files this process holds: descriptor, and how many engines share it."""
 
 
-def open_engine(url: str, *, pool_size: int | None = None) -> AsyncEngine:
+def open_engine(url: str, *, pool_size: int | None = None, patient: bool = False) -> AsyncEngine:
     """Opens `sqlite+aiosqlite:///file` or `postgresql+asyncpg://user:password@host/name`.
 
     A missing SQLite file is created here, empty, and never again later, so a file that disappears
     is noticed. One process at a time may have a SQLite file open. No connection is made yet.
+    A `patient` engine lets PostgreSQL statements take as long as they need (migrations).
     Raises DatabaseInUse, and ValueError for any other kind of URL.
     """
     parsed = make_url(url)
     if parsed.drivername == SQLITE:
         return open_sqlite(parsed, pool_size or 4)
     if parsed.drivername == POSTGRES:
-        return open_postgres(parsed, pool_size or 10)
+        return open_postgres(parsed, pool_size or 10, patient)
     raise ValueError(
         f"a database URL starts with {SQLITE}: or {POSTGRES}:, not {parsed.drivername}:"
     )
@@ -114,7 +120,7 @@ def open_sqlite(url: URL, pool_size: int) -> AsyncEngine:
     """The engine of a SQLite file: WAL, every commit on disk, writers one after another."""
     if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
         raise ValueError(f"a SQLite URL names a file: {SQLITE}:///folder/name.db")
-    path = Path(url.database).absolute()
+    path = Path(url.database).resolve()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     hold(path)
     path.touch(mode=0o600)
@@ -168,17 +174,17 @@ def read_text(octets: bytes) -> str:
     return octets.decode("utf-8", "surrogateescape")
 
 
-def open_postgres(url: URL, pool_size: int) -> AsyncEngine:
-    """The engine of a PostgreSQL database, with a bound on every wait."""
+def open_postgres(url: URL, pool_size: int, patient: bool) -> AsyncEngine:
+    """The engine of a PostgreSQL database, with a bound on every wait unless it is patient."""
     engine = create_async_engine(
         url,
         connect_args={
             "timeout": CONNECT_SECONDS,
-            "command_timeout": COMMAND_SECONDS,
+            "command_timeout": None if patient else COMMAND_SECONDS,
             "server_settings": {
                 "application_name": "kozyr",
-                "statement_timeout": str(STATEMENT_MS),
-                "lock_timeout": str(LOCK_MS),
+                "statement_timeout": "0" if patient else str(STATEMENT_MS),
+                "lock_timeout": "0" if patient else str(LOCK_MS),
                 "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
             },
         },
@@ -252,7 +258,7 @@ async def write(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
                 yield connection
             if file.identity() != identity:
                 raise StoreUnavailable("the database file was replaced during a write")
-    except (exc.SQLAlchemyError, PostgresError, InterfaceError, OSError) as error:
+    except DATABASE_ERRORS as error:
         if refusal := await judge(engine, error):
             raise refusal from error
         raise
@@ -271,7 +277,7 @@ async def read(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         else:
             async with engine.connect() as connection:
                 yield await connection.execution_options(isolation_level="AUTOCOMMIT")
-    except (exc.SQLAlchemyError, PostgresError, InterfaceError, OSError) as error:
+    except DATABASE_ERRORS as error:
         if refusal := await judge(engine, error):
             raise refusal from error
         raise
@@ -292,9 +298,13 @@ async def judge(engine: AsyncEngine, error: Exception) -> StoreUnavailable | Non
         return StoreUnavailable(f"SQLite refuses ({getattr(cause, 'sqlite_errorname', code)})")
     state = getattr(cause, "sqlstate", None)
     if state is not None:
+        if state == READ_ONLY:
+            await engine.dispose()  # after a failover the writable server is found by connecting
         if state.startswith(POSTGRES_REFUSALS):
             return StoreUnavailable(f"PostgreSQL refuses (SQLSTATE {state})")
         return None
+    if isinstance(error, TimeoutError):
+        await engine.dispose()  # what did not answer once may never do so again
     lost = isinstance(error, exc.DBAPIError) and error.connection_invalidated
     if lost or isinstance(cause, OSError | exc.TimeoutError | InterfaceError):
         return StoreUnavailable(f"the database does not answer ({type(cause).__name__})")

@@ -26,7 +26,7 @@ async def migrate(url: str, folders: Sequence[Path]) -> None:
     Each folder has a version table of its own and is applied whole or not at all. Nothing happens
     where everything is up to date. Raises StoreUnavailable and DatabaseInUse as `open_engine`.
     """
-    engine = open_engine(url)
+    engine = open_engine(url, patient=True)
     try:
         await migrate_engine(engine, folders)
     finally:

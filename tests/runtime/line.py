@@ -18,6 +18,7 @@ class Line:
         self.cut_after: bytes | None = None
         """Once the client has sent these octets, they are passed on and the line is cut."""
         self.was_cut = False
+        self._stalled: set[asyncio.StreamWriter] = set()
 
     @property
     def url(self) -> str:
@@ -29,6 +30,10 @@ class Line:
         """Lets connections through, at the same port as before."""
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
+
+    def stall(self) -> None:
+        """Passes nothing on any more on the connections there are; new ones are not affected."""
+        self._stalled |= self._open
 
     async def cut(self) -> None:
         """Ends every connection and takes no more."""
@@ -70,6 +75,8 @@ class Line:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, watched: bool
     ) -> None:
         while octets := await reader.read(65_536):
+            if writer in self._stalled:
+                continue
             writer.write(octets)
             await writer.drain()
             if watched and self.cut_after is not None and self.cut_after in octets:

@@ -156,6 +156,15 @@ async def test_a_file_that_is_no_database(embedded: SqlStore, file: Path) -> Non
     await goes_on(embedded, 1)
 
 
+async def test_a_path_may_be_called_anything(tmp_path: Path) -> None:
+    """Characters that mean something in a URL mean nothing in the name of a file."""
+    path = tmp_path / "what? #1 100%41" / "kozyr & co.db"
+    engine = open_engine(f"sqlite+aiosqlite:///{str(path).replace('?', '%3F')}")
+    await close_engine(engine)
+    names = {found.name for found in await asyncio.to_thread(lambda: [*tmp_path.rglob("*.db")])}
+    assert names == {"kozyr & co.db"}
+
+
 async def test_every_sqlite_connection_is_durable_and_strict(embedded: SqlStore) -> None:
     """WAL, synchronous FULL and foreign keys hold on each of them."""
     for use in (read, write):
@@ -239,6 +248,24 @@ async def test_connections_that_died_in_the_pool_are_not_felt(postgres_url: str)
         await line.cut()
         await line.open()
         await asyncio.sleep(0.05)
+        await goes_on(store, 1)
+        await store.close()
+
+
+async def test_a_server_that_falls_silent(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No answer is an outage after a while, and connections that fell silent are given up."""
+    monkeypatch.setattr(database, "COMMAND_SECONDS", 0.3)
+    await migrate(postgres_url, [migrations.FOLDER])
+    async with line_to(postgres_url) as line:
+        store = SqlStore(open_engine(line.url), KEYS)
+        await asyncio.gather(*(store.append(append(0)) for _ in range(5)))
+        line.stall()
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            await store.append(append(1))
+        assert time.monotonic() - began < 5
         await goes_on(store, 1)
         await store.close()
 

@@ -61,6 +61,28 @@ EVENTS = select(events, event_secrets.c.sealed).select_from(
         ),
     )
 )
+_first = (
+    select(events.c.version)
+    .where(events.c.stream == bindparam("stream"), events.c.request_id == bindparam("request_id"))
+    .scalar_subquery()
+)
+_next = events.alias("next")
+_following = (
+    select(func.min(_next.c.version))
+    .where(
+        _next.c.stream == bindparam("stream"),
+        _next.c.version > _first,
+        _next.c.request_id.is_not(None),
+    )
+    .scalar_subquery()
+)
+OF_REQUEST = EVENTS.where(
+    events.c.stream == bindparam("stream"),
+    events.c.version >= _first,
+    events.c.version < func.coalesce(_following, 2**62),
+).order_by(events.c.version)
+"""The rows of the append with a request id, in one statement: the next one may come any moment."""
+
 HEADS = select(heads.c.stream, heads.c.version, heads.c.hash, heads.c.ended)
 SAME_WORK = and_(
     due.c.stream == bindparam("at_stream"),
@@ -236,26 +258,12 @@ class SqlStore:
     async def _find_request(
         self, connection: AsyncConnection, stream: UUID, request_id: str
     ) -> Appended | None:
-        of_stream = select(events.c.version).where(events.c.stream == stream)
-        first = (
-            await connection.execute(of_stream.where(events.c.request_id == request_id))
-        ).scalar_one_or_none()
-        if first is None:
+        found = (
+            await connection.execute(OF_REQUEST, {"stream": stream, "request_id": request_id})
+        ).all()
+        if not found:
             return None
-        following = (
-            await connection.execute(
-                select(func.min(events.c.version)).where(
-                    events.c.stream == stream,
-                    events.c.version > first,
-                    events.c.request_id.is_not(None),
-                )
-            )
-        ).scalar_one()
-        query = EVENTS.where(events.c.stream == stream, events.c.version >= first)
-        if following is not None:
-            query = query.where(events.c.version < following)
-        found = await connection.execute(query.order_by(events.c.version))
-        rows = await self._opened(connection, stream, first, found.all())
+        rows = await self._opened(connection, stream, found[0].version, found)
         return Appended(tuple(rows), repeated=True)
 
     async def _opened(
