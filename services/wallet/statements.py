@@ -1,7 +1,7 @@
 """Reading the ledger: accounts, statements, reservations, the trial balance."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -34,7 +34,7 @@ class Holding:
 
     account: Account
     reserved: int
-    has_expired: bool = False
+    has_expired: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

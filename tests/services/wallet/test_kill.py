@@ -103,7 +103,8 @@ async def test_what_was_acknowledged_is_stored_once(tmp_path: Path) -> None:
         if life < 2:
             enough = asyncio.Event()
             clients = asyncio.create_task(load.run(address, life, enough))
-            await enough.wait()
+            async with asyncio.timeout(60):
+                await enough.wait()
             process.send_signal(signal.SIGKILL)
             await process.wait()
             await clients

@@ -349,7 +349,7 @@ async def test_expired_reservations_go_back_by_themselves(counter: Counter) -> N
     """The background task gives them back; a follower sees it."""
     ann = await counter.open()
     short = reserve(new_id(), ann, new_id(), 100)
-    short.ttl_ms = 100
+    short.ttl_ms = 1_000
     seen = counter.watch(ann)
     async with asyncio.timeout(10):
         await anext(seen)
