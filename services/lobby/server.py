@@ -1,8 +1,6 @@
 """The lobby's process: its database, its servicers, and what runs beside them."""
 
 import asyncio
-import os
-import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,18 +24,18 @@ from services.lobby.tables import DECIDER, Tables
 from services.lobby.watch import Watching
 from services.runtime.database import SQLITE, open_engine
 from services.runtime.due import DueWorker
+from services.runtime.eventstore import MIGRATIONS, close_store, supervised
 from services.runtime.feed import Feed
 from services.runtime.keys import PLAYERS
 from services.runtime.migrate import migrate_engine
 from services.runtime.server import Process, Service, run
 from services.runtime.settings import Settings
-from services.runtime.store import migrations as store_migrations
 from services.runtime.store.sql import SqlStore
 from services.runtime.streams import Streams
 from services.runtime.tokens import load_signer
 
 NAME = "lobby"
-FOLDERS: tuple[Path, ...] = (store_migrations.FOLDER, migrations.FOLDER)
+FOLDERS: tuple[Path, ...] = (MIGRATIONS, migrations.FOLDER)
 """The version folders of the lobby's database, in order."""
 
 
@@ -54,10 +52,6 @@ class Pace:
     tries_max: int = TRIES_MAX
 
 
-class WorkStopped(Exception):
-    """Something that must run beside the servicers does not."""
-
-
 async def compose(process: Process, pace: Pace = Pace()) -> Service:
     """Open the lobby; an embedded database is brought up to date first."""
     settings = process.settings
@@ -66,7 +60,8 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
     if url.startswith(SQLITE):
         await migrate_engine(engine, FOLDERS)
     store = SqlStore(engine, None)
-    feed, board = Feed(store), Board(store)
+    feed = Feed(store, interval_ms=settings.feed_interval_ms)
+    board = Board(store)
 
     def published(table: UUID, version: int) -> None:
         feed.published(table, version)
@@ -81,13 +76,13 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
     worker = DueWorker(
         store,
         starter.handle,
-        name=f"{socket.gethostname()}:{os.getpid()}",
+        name=process.name,
         lease_ms=pace.lease_ms,
         retry_ms=pace.retry_ms,
         retry_max_ms=pace.retry_max_ms,
     )
     tables = Tables(streams, store, players, choices)
-    watching = Watching(tables, feed, board, process.drain)
+    watching = Watching(tables, feed, board, process.drain, settings.heartbeat_ms / 1_000)
     quick = QuickPlay(tables, store, choices)
     lobby = Lobby(settings, tables, quick, watching, process.seal_key)
     signer = load_signer(settings.keys(), PLAYERS)
@@ -97,23 +92,17 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
         add_LobbyServiceServicer_to_server(lobby, server)
         add_IdentityServiceServicer_to_server(identity, server)
 
-    async def at_work() -> None:
-        if not (worker.healthy and feed.healthy):
-            raise WorkStopped
-
-    async def close() -> None:
-        await worker.stop()
-        await feed.stop()
-        await store.close()
-
-    feed.start()
-    worker.start()
     return Service(
         add=add,
         files=(lobby_pb2.DESCRIPTOR, identity_pb2.DESCRIPTOR),
-        checks={"database": store.check, "work": at_work},
-        tasks={"starts": lambda: stop_at_end(worker), "board": board.run, "accounts": accounts.run},
-        close=close,
+        checks={"store": store.check},
+        tasks={
+            **supervised(process.drain, feed=feed, due=worker),
+            "starts": lambda: stop_at_end(worker),
+            "board": board.run,
+            "accounts": accounts.run,
+        },
+        close=lambda: close_store(store, feed=feed, due=worker),
     )
 
 

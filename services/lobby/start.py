@@ -9,7 +9,9 @@ and each step done twice is done once.
 
 The order of the second line keeps chips safe: that the start is given up is in the log before
 anything is undone, so no later try opens what is being undone; chips go back only once CancelGame
-has said that the game can never open. If it says that the game had been opened, it goes on.
+has said that the game can never open. If it says that the game had been opened, it goes on. A game
+service that bound the chips and never opened the game gives them back itself; until it has, Void is
+refused and tried again.
 """
 
 import asyncio
@@ -128,7 +130,7 @@ class Starter:
         table = (await self._tables.load(table_id)).state
         if rules_of(table).entry_fee:
             void = wallet_pb2.VoidRequest(
-                request_id=f"void:{game}", game_id=str(game), reason="START_FAILED"
+                request_id=f"start-failed:{game}", game_id=str(game), reason="START_FAILED"
             )
             await self._wallet.call(self._wallet_stub.Void, void)
         await self._record(table_id, Fail(game), "failed")

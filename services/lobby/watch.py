@@ -14,14 +14,14 @@ from services.lobby.tables import Tables
 from services.runtime.drain import Drain
 from services.runtime.feed import Feed
 
-HEARTBEAT_S = 15.0
-"""The longest silence of a stream."""
-
 Reply = lobby_pb2.WatchTablesResponse
 
 
 class Watching:
-    """The streams of one process; they end when it drains, to be taken up at another."""
+    """The streams of one process; they end when it drains, to be taken up at another.
+
+    `heartbeat_s` is the longest silence of a stream.
+    """
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Watching:
         feed: Feed,
         board: Board,
         drain: Drain,
-        heartbeat_s: float = HEARTBEAT_S,
+        heartbeat_s: float,
     ) -> None:
         self._tables = tables
         self._feed = feed

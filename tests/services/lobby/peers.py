@@ -46,6 +46,7 @@ class Bank:
     issued: int = 0
     held: dict[str, Held] = field(default_factory=dict)
     voided: set[str] = field(default_factory=set)
+    pinned: set[str] = field(default_factory=set)
     answers: dict[str, tuple[bytes, Any]] = field(default_factory=dict)
     refusing: dict[str, Refused] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
@@ -67,6 +68,14 @@ class Bank:
     def open_for(self, game: str) -> dict[str, Held]:
         """A game's reservations that hold chips, by account."""
         return {h.account: h for h in self.held.values() if h.game == game and not h.voided}
+
+    def void(self, game: str) -> None:
+        """Give a game's chips back and refuse it for ever."""
+        self.pinned.discard(game)
+        self.voided.add(game)
+        for held in self.open_for(game).values():
+            held.voided = True
+            self.balances[held.account] += held.chips
 
     def total(self) -> int:
         """All chips there are, escrow included, less those issued: always zero."""
@@ -138,10 +147,9 @@ class Wallet(WalletServiceServicer):
         """Give a game's chips back and refuse it for ever."""
 
         def act() -> wallet_pb2.VoidResponse:
-            self.bank.voided.add(request.game_id)
-            for held in self.bank.open_for(request.game_id).values():
-                held.voided = True
-                self.bank.balances[held.account] += held.chips
+            if request.game_id in self.bank.pinned:
+                raise precondition("RESERVATION_PINNED", "only games release it")
+            self.bank.void(request.game_id)
             return wallet_pb2.VoidResponse()
 
         return self.bank.once("Void", request, act)
@@ -149,12 +157,13 @@ class Wallet(WalletServiceServicer):
 
 @dataclass(slots=True)
 class Hall:
-    """What the game service knows."""
+    """What the game service knows. `pinning` says what to do before a game opens."""
 
     opened: dict[str, game_pb2.CreateGameRequest] = field(default_factory=dict)
     cancelled: set[str] = field(default_factory=set)
     refusing: dict[str, Refused] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    pinning: Callable[[str], None] = lambda _game: None
 
 
 class Games(GameServiceServicer):
@@ -166,6 +175,7 @@ class Games(GameServiceServicer):
     async def CreateGame(self, request: game_pb2.CreateGameRequest, context: Context) -> Any:
         """Open a game, unless it was cancelled."""
         self.hall.calls.append("CreateGame")
+        self.hall.pinning(request.game_id)
         if "CreateGame" in self.hall.refusing:
             raise self.hall.refusing["CreateGame"]
         if request.game_id in self.hall.cancelled:

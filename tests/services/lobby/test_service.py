@@ -8,6 +8,8 @@ from kozyr.game.v1 import variant_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2 as pb
 
 from services.kernel.errors import Kind, Refused
+from services.lobby.server import FOLDERS
+from services.runtime.migrate import migrate
 from tests.services.lobby.hall import (
     Hall,
     azi,
@@ -347,3 +349,20 @@ async def test_kinds_of_refusals(hall: Hall) -> None:
     assert (host.kind, host.reason) == (Kind.DENIED, "NOT_HOST")
     beyond = await dato.refused(pb.TakeSeatRequest(table_id=table.table_id, seat=2))
     assert (beyond.kind, beyond.fields[0].field) == (Kind.INVALID, "seat")
+
+
+async def test_the_lobby_works_the_same_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
+    """Signing up, sitting down, a start, its end, a list, a refused request."""
+    await migrate(postgres_url, FOLDERS)
+    async with lobby_hall(tmp_path, lobby_database_url=postgres_url) as hall:
+        nino, dato = await hall.guest("Nino"), await hall.guest("Dato")
+        table = await full_table(nino, azi(), dato)
+        table = await nino.until(table.table_id, is_in(PLAYING))
+        await hall.staff("game", "game").call(report(table, 300, 100, winner=0))
+        (table,) = (await dato.call(pb.ListTablesRequest())).tables
+        assert [(s.display_name, s.stack) for s in table.seats] == [("Nino", 300), ("Dato", 100)]
+        quick = pb.QuickPlayRequest(variant=variant_pb2.VARIANT_RAMI)
+        first, second = await nino.call(quick), await nino.call(quick)
+        assert first.table.table_id == second.table.table_id
+        refused = await dato.refused(pb.StartGameRequest(table_id=table.table_id))
+        assert refused.reason == "NOT_HOST"

@@ -186,6 +186,25 @@ async def test_a_game_that_opened_although_the_start_was_given_up_goes_on(others
     assert (table.failure, "Void" in others.bank.calls) == ("", False)
 
 
+async def test_chips_bound_to_a_game_that_never_opened_are_waited_for(others: Peers) -> None:
+    """The game service bound them and failed; it gives them back itself, some time later."""
+    bank, hall = others.bank, others.hall
+    hall.pinning = bank.pinned.add
+    hall.refusing["CreateGame"] = PERMANENT
+
+    def script(name: str, number: int) -> Fault:
+        if (name, number) == ("Void", 3):
+            bank.void(str(GAME))
+        return Fault.NONE
+
+    async with rig(others, script) as lobby:
+        await begin(lobby, azi_rules(2), persons=2, bots=0)
+        await lobby.work()
+        table = await check(lobby)
+        assert lobby.counts["Void"] == 4
+    assert table.failure == "INVALID_OPTIONS"
+
+
 async def test_a_bot_is_funded_once_however_often_the_start_is_tried(others: Peers) -> None:
     """What it was granted is what its stack needs."""
 
