@@ -26,6 +26,7 @@ COMMANDS = {
     "token": "sign a token, for an operator or a tool",
     "scenario": "run rulings written as data",
     "bench": "measure",
+    "keygen": "make the keys that services sign and seal with",
     "serve": "run one service",
     "migrate": "bring databases up to date",
 }
