@@ -79,11 +79,13 @@ class QuickPlay:
 
 
 def _fits(table: Table, player: UUID, rules: Rules, any_seats: bool) -> bool:
+    """Whether the player may sit there and wait for nobody but other newcomers."""
     offered = rules_of(table)
     return (
         table.phase is Phase.WAITING
         and bool(table.free())
         and table.seat_of(player) is None
+        and all(seat.ready for _, seat in table.taken())
         and offered.options == rules.options
         and (offered.buy_in_min, offered.buy_in_max) == (rules.buy_in_min, rules.buy_in_max)
         and (any_seats or offered.seats == rules.seats)

@@ -48,7 +48,7 @@ class Pace:
 
     lease_ms: int = 60_000
     retry_ms: int = 500
-    retry_max_ms: int = 30_000
+    retry_max_ms: int = 10_000
     tries_max: int = TRIES_MAX
 
 

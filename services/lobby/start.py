@@ -36,7 +36,7 @@ from services.runtime import log
 from services.runtime.clients import Client
 from services.runtime.streams import Streams
 
-TRIES_MAX = 8
+TRIES_MAX = 6
 """How often a start is tried before it is given up."""
 HOLD_MS = 600_000
 """How long a stack stays reserved for a game that has not been opened."""

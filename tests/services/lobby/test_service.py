@@ -260,13 +260,25 @@ async def test_quick_play_asked_at_once_and_again_is_one_seat(hall: Hall) -> Non
 
 
 async def test_quick_play_takes_no_table_with_other_rules(hall: Hall) -> None:
-    """Stakes, options and size are what the player asked for."""
+    """Stakes, options and size are what the player asked for; nobody there is to be waited for."""
     nino, dato = await hall.guest("Nino"), await hall.guest("Dato")
-    made = [(await dato.call(pb.CreateTableRequest(rules=r))).table for r in (azi(2), azi(4))]
-    quick = pb.QuickPlayRequest(variant=variant_pb2.VARIANT_AZI)
-    table = (await nino.call(quick)).table
-    assert table.table_id not in {t.table_id for t in made}
-    assert table.rules.options.azi.entry_fee == 1
+    dear, plain = azi(2), pb.TableRules(seats=2)
+    plain.options.azi.SetInParent()
+    odd = pb.TableRules(seats=2)
+    odd.options.azi.deal_size = 4
+    made = []
+    for rules, ready in ((dear, True), (odd, True), (plain, False)):
+        table = (await dato.call(pb.CreateTableRequest(rules=rules))).table.table_id
+        await dato.call(pb.SetReadyRequest(table_id=table, ready=ready))
+        made.append(table)
+    quick = pb.QuickPlayRequest(variant=variant_pb2.VARIANT_AZI, seats=2)
+    mine = (await nino.call(quick)).table
+    assert mine.table_id not in made
+    assert (mine.rules.options.azi.entry_fee, mine.rules.options.azi.deal_size) == (1, 3)
+    await nino.call(pb.LeaveSeatRequest(table_id=mine.table_id))
+    await dato.call(pb.SetReadyRequest(table_id=made[2], ready=True))
+    again = pb.QuickPlayRequest(variant=variant_pb2.VARIANT_AZI, seats=2)
+    assert (await nino.call(again)).table.table_id == made[2]
 
 
 # ------------------------------------------------------------------------------------------- others

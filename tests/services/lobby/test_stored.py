@@ -1,4 +1,4 @@
-"""What tables have stored must decode for ever: the bytes of one of each event, as first written."""
+"""What tables have stored must decode for ever: the bytes of events as first written."""
 
 from pathlib import Path
 from uuid import UUID
