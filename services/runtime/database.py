@@ -80,12 +80,16 @@ class DatabaseFile:
 
     path: Path
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    closed: bool = False
 
     def identity(self) -> tuple[int, int]:
         """Device and inode of the file at the path now; raises StoreUnavailable if there is none.
 
-        SQLite goes on writing to a file that was moved away; nobody would find it there.
+        SQLite goes on writing to a file that was moved away; nobody would find it there. Once the
+        engine was closed, the file may belong to another process.
         """
+        if self.closed:
+            raise StoreUnavailable("the database was closed")
         try:
             found = self.path.stat()
         except OSError as error:
@@ -204,9 +208,14 @@ def open_postgres(url: URL, pool_size: int, patient: bool) -> AsyncEngine:
 
 
 async def close_engine(engine: AsyncEngine) -> None:
-    """Closes the connections and lets other processes have a SQLite file. May be repeated."""
+    """Closes the connections and lets other processes have a SQLite file. May be repeated.
+
+    A closed SQLite engine raises StoreUnavailable when it is used.
+    """
     await engine.dispose()
-    if file := FILES.pop(engine.sync_engine, None):
+    file = FILES.get(engine.sync_engine)
+    if file is not None and not file.closed:
+        file.closed = True
         release(file.path)
 
 

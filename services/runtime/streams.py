@@ -92,6 +92,7 @@ class Streams(Generic[S, C, E]):
         self._clock = clock
         self._database_ahead = 0
         self._states: OrderedDict[UUID, Loaded[S]] = OrderedDict()
+        self._committing: set[asyncio.Task[Outcome[S] | Appended]] = set()
         self._turns: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
 
     async def load(self, stream: UUID, known: int | None = None) -> Loaded[S]:
@@ -149,13 +150,13 @@ class Streams(Generic[S, C, E]):
                         raise
                     return await self._first(stream, earlier, body_hash)
                 try:
-                    appended = await self._append(append)
+                    appended = await self._commit(stream, loaded, append)
                 except Conflict:
                     loaded, fresh = await self._overtaken(stream, loaded), True
                     continue
-                if appended.repeated:
-                    return await self._first(stream, appended, body_hash)
-                return Outcome(self._appended(stream, loaded, appended), appended)
+                if isinstance(appended, Outcome):
+                    return appended
+                return await self._first(stream, appended, body_hash)
         raise Refused(
             Kind.CONFLICT,
             "CONTENDED",
@@ -189,6 +190,30 @@ class Streams(Generic[S, C, E]):
             plan=decider.plan(loaded.state, after),
             not_after=None if deadline is None else deadline(loaded.state),
         )
+
+    async def _commit(
+        self, stream: UUID, loaded: Loaded[S], append: Append
+    ) -> Outcome[S] | Appended:
+        """Appends and tells whom it concerns, also if the caller is cancelled meanwhile.
+
+        Gives the events alone where the request had been stored before.
+        """
+
+        async def commit() -> Outcome[S] | Appended:
+            appended = await self._append(append)
+            if appended.repeated:
+                return appended
+            return Outcome(self._appended(stream, loaded, appended), appended)
+
+        task = asyncio.ensure_future(commit())
+        self._committing.add(task)
+        task.add_done_callback(self._committed)
+        return await asyncio.shield(task)
+
+    def _committed(self, task: asyncio.Task[Outcome[S] | Appended]) -> None:
+        self._committing.discard(task)
+        if not task.cancelled():
+            task.exception()  # seen, so that an abandoned failure is no warning
 
     async def _append(self, append: Append) -> Appended:
         """Appends; where the outcome is unknown, the same append again finds it out."""

@@ -205,6 +205,15 @@ async def test_a_second_process_is_kept_off(embedded: SqlStore, file: Path) -> N
     assert issubclass(DatabaseInUse, RuntimeError)
 
 
+async def test_a_closed_database_is_not_opened_again(embedded: SqlStore) -> None:
+    """Its file may have another owner by then."""
+    await embedded.append(append(0))
+    await embedded.close()
+    await refused_then_whole(embedded, 1)
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await embedded.read(STREAM)
+
+
 async def test_damaged_text_does_not_stop_a_reader(embedded: SqlStore, file: Path) -> None:
     """Octets that are no text, written into the file by hand, are found like any other change."""
     await embedded.append(append(0))

@@ -299,6 +299,32 @@ async def test_appends_are_published_and_repeats_are_not(store: SqlStore, clock:
     assert heard == [(STREAM, 2), (OTHER, 1)]
 
 
+async def test_an_append_is_published_though_its_sender_went_away(
+    store: SqlStore, clock: Clock
+) -> None:
+    """A client that vanishes in the middle keeps neither watchers nor workers from the news."""
+    published = asyncio.Event()
+    begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+    class Slow(SqlStore):
+        async def append(self, append: Append) -> Appended:
+            begun.set()
+            await may_go_on.wait()
+            return await super().append(append)
+
+    slow = Slow(store._engine, None, clock=clock)
+    streams = Streams(slow, COUNTER, published=lambda *_: published.set(), clock=clock)
+    sending = asyncio.create_task(add(streams, 1, "a"))
+    await begun.wait()
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    may_go_on.set()
+    async with asyncio.timeout(30):
+        await published.wait()
+    assert (await streams.load(STREAM, known=1)).state.value == 1
+
+
 async def test_a_head_that_is_not_the_end_of_the_log_is_damage(
     store: SqlStore, streams: CounterStreams
 ) -> None:
