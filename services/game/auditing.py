@@ -24,6 +24,7 @@ from services.runtime.streams import refusals
 
 ROWS_DEFAULT = 200
 ROWS_MAX = 1_000
+VERSION_MAX = 2**63 - 1
 
 
 class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
@@ -38,9 +39,10 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         self, request: audit_pb2.ReadLogRequest, context: Any
     ) -> audit_pb2.ReadLogResponse:
         """Stored rows; secrets only after the end."""
-        state = await self._find(request.game_id)
+        game_id, state = await self._find(request.game_id)
         size = validate.page_size(request.page_size, default=ROWS_DEFAULT, high=ROWS_MAX)
-        rows = await self._games.rows(state.game_id, request.after_version, size + 1)
+        after = validate.number("after_version", request.after_version, low=0, high=VERSION_MAX)
+        rows = await self._games.rows(game_id, after, size + 1)
         return audit_pb2.ReadLogResponse(
             rows=[export.log_row(row, secrets=state.ended) for row in rows[:size]],
             more=len(rows) > size,
@@ -50,9 +52,11 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         self, request: audit_pb2.ReplayGameRequest, context: Any
     ) -> AsyncIterator[audit_pb2.ReplayGameResponse]:
         """The state after each append of an ended game, as every seat saw it."""
-        state = await self._find_ended(request.game_id)
+        game_id, state = await self._find_ended(request.game_id)
+        validate.number("from_version", request.from_version, low=0, high=VERSION_MAX)
+        validate.number("to_version", request.to_version, low=0, high=VERSION_MAX)
         last = request.to_version or state.version
-        for step in audit.replay(await self._games.rows(state.game_id)):
+        for step in audit.replay(await self._games.rows(game_id)):
             if step.rows[-1].version < request.from_version:
                 continue
             if step.rows[0].version > last:
@@ -83,9 +87,9 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         self, request: audit_pb2.ExportGameRequest, context: Any
     ) -> audit_pb2.ExportGameResponse:
         """An ended game as one JSON document."""
-        state = await self._find_ended(request.game_id)
-        rows = await self._games.rows(state.game_id)
-        return audit_pb2.ExportGameResponse(document=export.document(state, rows))
+        game_id, state = await self._find_ended(request.game_id)
+        rows = await self._games.rows(game_id)
+        return audit_pb2.ExportGameResponse(document=export.document(game_id, state, rows))
 
     async def OpenDispute(
         self, request: audit_pb2.OpenDisputeRequest, context: Any
@@ -117,8 +121,11 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
             except Damaged as damage:
                 return [], [audit.Fault(damage.version, "DAMAGED", damage.problem)]
 
-    async def _find(self, text: str) -> State:
-        """The game, for operators and for those who sat in it."""
+    async def _find(self, text: str) -> tuple[UUID, State]:
+        """The game, for operators and for those who sat in it.
+
+        A game that was cancelled before it opened has no id in its state.
+        """
         game_id = requests.game_id("game_id", text)
         note(game=game_id)
         state = (await self._games.load(game_id)).state
@@ -126,13 +133,13 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
             raise missing()
         if caller().role is not Role.OPERATOR:
             seat_of(state, caller())
-        return state
+        return game_id, state
 
-    async def _find_ended(self, text: str) -> State:
-        state = await self._find(text)
+    async def _find_ended(self, text: str) -> tuple[UUID, State]:
+        game_id, state = await self._find(text)
         if not state.ended:
             raise precondition("GAME_RUNNING", "hands are shown after the game has ended")
-        return state
+        return game_id, state
 
 
 def _replayed(step: audit.Append) -> audit_pb2.ReplayGameResponse:

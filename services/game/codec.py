@@ -12,10 +12,11 @@ from google.protobuf.message import DecodeError, Message
 from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import variant_pb2
 
+from engines.api import InvalidOption
 from services.game import model
 from services.game.model import EngineEvent, Event, GameOpened, GameOpenedSecret
 from services.kernel.envelope import NewEvent, Recorded
-from services.kernel.errors import Refused, invalid
+from services.kernel.errors import Refused, from_option, invalid
 from services.runtime.store.api import Damaged
 from services.runtime.wire import games as wire
 from services.runtime.wire.games import octets
@@ -97,7 +98,11 @@ def options_from_wire(options: variant_pb2.GameOptions) -> tuple[str, Any]:
     variant = options.WhichOneof("options")
     if variant is None:
         raise invalid("options", "is required")
-    return variant, wire.of(variant).options.from_wire(getattr(options, variant), "options")
+    path = f"options.{variant}"
+    try:
+        return variant, wire.of(variant).options.from_wire(getattr(options, variant), path)
+    except InvalidOption as problem:
+        raise from_option(problem, path) from None
 
 
 def _decode(row: Recorded) -> Event:

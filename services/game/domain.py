@@ -206,7 +206,7 @@ def check_setup(command: Open) -> None:
     try:
         engine_initial(command.variant, command.options, command.seats, command.last_winner)
     except InvalidOption as problem:
-        raise from_option(problem) from None
+        raise from_option(problem, f"options.{command.variant}") from None
     except ValueError as problem:
         raise invalid("seats", str(problem)) from None
 

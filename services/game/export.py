@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from google.protobuf.json_format import MessageToDict
 from kozyr.game.v1 import audit_pb2
@@ -39,7 +40,7 @@ def readable(row: Recorded) -> dict[str, Any]:
     return MessageToDict(codec.payload_message(row), preserving_proto_field_name=True)
 
 
-def document(state: State, rows: Sequence[Recorded]) -> bytes:
+def document(game_id: UUID, state: State, rows: Sequence[Recorded]) -> bytes:
     """An ended game: every row with its octets in base64, and the result in words."""
     result = None
     if state.result is not None:
@@ -47,7 +48,7 @@ def document(state: State, rows: Sequence[Recorded]) -> bytes:
         result = MessageToDict(message, preserving_proto_field_name=True)
     body = {
         "format": FORMAT,
-        "game": str(state.game_id),
+        "game": str(game_id),
         "rules": state.rules,
         "version": state.version,
         "head": rows[-1].hash.hex(),

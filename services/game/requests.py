@@ -52,7 +52,9 @@ def move_of(state: State, move: variant_pb2.Move) -> Any:
     """The engine's move; raises Refused naming the field, also for a move of another game."""
     if state.stage is Stage.ABSENT or move.WhichOneof("move") != state.variant:
         raise invalid("move", "is not a move of this game")
-    return wire.of(state.variant).move.from_wire(getattr(move, state.variant), "move")
+    return wire.of(state.variant).move.from_wire(
+        getattr(move, state.variant), f"move.{state.variant}"
+    )
 
 
 def game_id(field: str, text: str) -> UUID:

@@ -100,6 +100,6 @@ def from_rules(violation: RuleViolation) -> Refused:
     return precondition(violation.reason, f"the rules refuse it: {violation}", **facts)
 
 
-def from_option(problem: InvalidOption) -> Refused:
-    """A table option that does not exist or is out of bounds."""
-    return invalid(f"options.{problem.option}", problem.problem, "INVALID_OPTION")
+def from_option(problem: InvalidOption, path: str = "options") -> Refused:
+    """A table option that does not exist or is out of bounds; `path` is the field of the options."""
+    return invalid(f"{path}.{problem.option}", problem.problem, "INVALID_OPTION")

@@ -54,6 +54,8 @@ class Watching:
     async def public(self, viewer: UUID | None, wanted: Variant | None) -> AsyncIterator[Reply]:
         """Follow the listed tables, of one game or of all."""
         seen: dict[UUID, int] = {}
+        clock = asyncio.get_running_loop().time
+        spoken = clock()
         self._board.enter()
         try:
             while True:
@@ -63,8 +65,12 @@ class Watching:
                     table = await self._tables.see(table_id, None)
                     if wanted is None or _is(table, wanted):
                         yield Reply(table=await self._tables.show(table_id, table, viewer))
-                if not await self._wait(_within(change.wait, self._heartbeat_s)):
+                        spoken = clock()
+                # tables of other games change meanwhile, and are nothing to this watcher
+                silent = spoken + self._heartbeat_s - clock()
+                if silent <= 0 or not await self._wait(_within(change.wait, silent)):
                     yield Reply()
+                    spoken = clock()
         finally:
             self._board.leave()
 

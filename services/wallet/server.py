@@ -46,7 +46,7 @@ async def compose(process: Process) -> Service:
         await migrate_engine(engine, FOLDERS)
     wake = Wake()
     ledger = Ledger(engine, wake)
-    watch = Watch(ledger, wake, process.drain)
+    watch = Watch(ledger, wake, process.drain, heartbeat_s=process.settings.heartbeat_ms / 1000)
     servicer = WalletServicer(ledger, watch, process.settings.welcome_chips, process.seal_key)
 
     async def close() -> None:
