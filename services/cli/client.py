@@ -10,7 +10,7 @@ import hmac
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -101,7 +101,7 @@ class Caller:
                     raise
                 await backoff.wait(refused)
 
-    def stream(self, service: str, method: Any, request: Message) -> AsyncIterator[Any]:
+    def stream(self, service: str, method: Any, request: Message) -> AsyncGenerator[Any, None]:
         """One try of a server stream; raises Refused when it breaks."""
         return self._clients[service].stream(method, request)
 
@@ -293,7 +293,7 @@ async def watch(
                 raise
             lost = refused
         finally:
-            await stream.aclose()  # type: ignore[attr-defined]
+            await stream.aclose()
         await backoff.wait(lost)
 
 

@@ -27,6 +27,7 @@ COMMANDS = {
     "scenario": "run rulings written as data",
     "bench": "measure",
     "keygen": "make the keys that services sign and seal with",
+    "demo": "play whole games over the four services and check all of it",
     "serve": "run one service",
     "migrate": "bring databases up to date",
 }

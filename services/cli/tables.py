@@ -1,6 +1,7 @@
 """Tables of the lobby, from a player's side: opening one, filling it, and waiting for the game."""
 
 from collections.abc import Mapping
+from contextlib import aclosing
 from typing import Any
 
 from kozyr.game.v1 import variant_pb2
@@ -78,11 +79,12 @@ class Tables:
             failure = Refused(Kind.UNAVAILABLE, "STREAM_ENDED", "the stream ended")
             stream = self._player.stream("lobby", self._stub.WatchTables, request)
             try:
-                async for message in stream:
-                    backoff.reset()
-                    if message.HasField("table") and wanted(message.table):
-                        table: lobby_pb2.Table = message.table
-                        return table
+                async with aclosing(stream):
+                    async for message in stream:
+                        backoff.reset()
+                        if message.HasField("table") and wanted(message.table):
+                            table: lobby_pb2.Table = message.table
+                            return table
             except Refused as refused:
                 if refused.kind not in (Kind.UNAVAILABLE, Kind.EXPIRED, Kind.UNAUTHENTICATED):
                     raise

@@ -6,7 +6,7 @@ when the answer is UNAVAILABLE; the channel does that by itself.
 """
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import TypeVar
 
 import grpc
@@ -45,6 +45,9 @@ def open_channel(address: str, settings: Settings) -> grpc.aio.Channel:
     options = [
         ("grpc.service_config", orjson.dumps(SERVICE_CONFIG).decode()),
         ("grpc.enable_retries", 1),
+        # A connection of its own: where channels share one, the death of a health-checked peer
+        # crashes this process (grpcio 1.78).
+        ("grpc.use_local_subchannel_pool", 1),
         ("grpc.keepalive_time_ms", settings.keepalive_ms),
         ("grpc.keepalive_timeout_ms", settings.keepalive_timeout_ms),
         ("grpc.keepalive_permit_without_calls", 1),
@@ -94,7 +97,7 @@ class Client:
 
     async def stream(
         self, method: Callable[..., grpc.aio.UnaryStreamCall[Q, R]], request: Q
-    ) -> AsyncIterator[R]:
+    ) -> AsyncGenerator[R, None]:
         """The messages of a server stream; raises Refused when it fails. Closing it cancels it."""
         replies = method(request, metadata=self._metadata())
         try:
