@@ -212,7 +212,7 @@ async def test_an_append_that_makes_no_sense_is_a_fault(store: SqlStore) -> None
     for broken in (
         replace(append(0), events=()),
         replace(append(0), request_id=""),
-        replace(append(0), request_id="r" * 65),
+        replace(append(0), request_id="r" * 201),
         replace(append(0), request_id="nul\0"),
         replace(append(0), body_hash=b"short"),
         replace(append(0), expected=-1),

@@ -7,21 +7,23 @@ from typing import Any
 from sqlalchemy import Row
 
 from services.kernel.envelope import Append, Appended, Claimed, Due, Recorded
-from services.kernel.ids import REQUEST_ID_MAX
 from services.runtime.store.api import RequestReused
 from services.runtime.store.chain import SALT_BYTES, link, secret_digest
 from services.runtime.store.schema import events
 
 BODY_HASH_BYTES = 32
 WORD_MAX = 200
-"""Longest tag, due kind, due key and event name, in characters."""
+"""Longest request id, tag, due kind, due key and event name, in characters.
+
+A caller's request id is shorter, so that a service may put in front whose it is.
+"""
 
 
 def require_storable(append: Append) -> None:
     """Raises ValueError for an append that a caller should never have built."""
     words = [append.request_id]
-    if not 0 < len(append.request_id) <= REQUEST_ID_MAX:
-        raise ValueError(f"a request id has 1 to {REQUEST_ID_MAX} characters")
+    if not 0 < len(append.request_id) <= WORD_MAX:
+        raise ValueError(f"a request id has 1 to {WORD_MAX} characters")
     if len(append.body_hash) != BODY_HASH_BYTES:
         raise ValueError(f"a body hash has {BODY_HASH_BYTES} bytes")
     if append.expected < 0 or not append.events:
