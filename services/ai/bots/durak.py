@@ -23,6 +23,7 @@ from engines.durak import (
     Take,
     View,
 )
+from services.ai.bots import endgame
 from services.ai.bots.choice import Choice, Level
 
 TRUMP_WORTH = 12
@@ -36,12 +37,38 @@ GENEROUS_RANK = 5
 THICK_TALON = 6
 SPARING_TALON = 8
 """With more cards in the talon than this a king or ace of trumps is not spent on a defence."""
+PLAYERS_AT_THE_END = 2
 STALE_BOUTS = 3
 """After so many bouts a seat without a discard nobody takes by choice: the deal must move on."""
 
 
 def choose(view: View, history: Sequence[Happening], level: Level, rng: Random) -> Choice[Move]:
     """A legal move for the seat whose view this is."""
+    if level is Level.HARD and (exact := _played_out(view, history)) is not None:
+        return exact
+    return _by_rule(view, history, level)
+
+
+def _played_out(view: View, history: Sequence[Happening]) -> Choice[Move] | None:
+    """At the end of a game of two the move that wins, or keeps what can be kept; else None."""
+    playing = [seat for seat in range(len(view.counts)) if seat not in view.out]
+    hidden = unseen(view, Level.NORMAL)
+    talon = (view.shown,) if view.talon and view.shown is not None else ()
+    others = [view.counts[seat] for seat in playing if seat != view.seat]
+    if len(playing) != PLAYERS_AT_THE_END or view.talon > 1 or others != [len(hidden)]:
+        return None
+    values = endgame.values(view, hidden, talon)
+    if values is None:
+        return None
+    plain = _by_rule(view, history, Level.HARD)
+    best = max(values.values())
+    if values[plain.move] == best:
+        return plain
+    move = next(move for move in view.legal if values[move] == best)
+    return Choice(move, "Every card is known now, and this holds the most.")
+
+
+def _by_rule(view: View, history: Sequence[Happening], level: Level) -> Choice[Move]:
     beats = [move for move in view.legal if isinstance(move, Beat)]
     attacks = [move for move in view.legal if isinstance(move, Attack)]
     if beats or Take() in view.legal:

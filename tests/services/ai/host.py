@@ -12,6 +12,7 @@ from kozyr.game.v1 import variant_pb2
 
 from services.ai.bots import Level
 from services.ai.server import NAME, compose
+from services.kernel.errors import Refused
 from services.runtime.clients import Client
 from services.runtime.keys import OPERATORS, PLAYERS, ensure_keys
 from services.runtime.server import Process, Running, Service, running
@@ -38,6 +39,11 @@ def question(position: Position, level: Level = Level.NORMAL, **more: Any) -> pb
     for happening in position.history:
         getattr(request.history.add(), position.game).CopyFrom(wire.happening.to_wire(happening))
     return request
+
+
+def hard(position: Position, **more: Any) -> pb.ChooseMoveRequest:
+    """The request for a hard bot's move, with all the time that may be asked for."""
+    return question(position, Level.HARD, **({"budget_ms": 5_000} | more))
 
 
 def move_of(game: str, answer: pb.ChooseMoveResponse) -> Any:
@@ -70,6 +76,13 @@ class Host:
         answer: pb.ChooseMoveResponse = await client.call(stub.ChooseMove, request)
         return answer
 
+    async def outcome(self, request: pb.ChooseMoveRequest) -> pb.ChooseMoveResponse | Refused:
+        """The answer, or how the question is refused."""
+        try:
+            return await self.choose(request)
+        except Refused as refused:
+            return refused
+
     def _token(self, who: str) -> str | None:
         if who == "nobody":
             return None
@@ -81,7 +94,13 @@ class Host:
 async def hosting(folder: Path, **changes: Any) -> AsyncIterator[Host]:
     """The service on a free port, one worker unless said otherwise."""
     ensure_keys(folder / "keys")
-    given: dict[str, Any] = {"data_folder": folder, "ai_listen": "127.0.0.1:0", "ai_workers": 1}
+    given: dict[str, Any] = {
+        "data_folder": folder,
+        "ai_listen": "127.0.0.1:0",
+        "ai_workers": 1,
+        "peer_timeout_ms": 60_000,
+        "health_interval_ms": 20,
+    }
     settings = Settings(**(given | changes))
     made: list[Service] = []
 

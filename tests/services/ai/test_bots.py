@@ -1,0 +1,141 @@
+"""What every bot keeps to, whatever the table and however well it plays."""
+
+import re
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+
+from engines import azi, durak, rami
+from engines.api import Act
+from engines.cards import text
+from services.ai.bots import BOTS, Level, NoMove, choose
+from services.runtime.wire import games
+from tests.engines import azi_worlds, durak_worlds, laws, rami_worlds
+from tests.services.ai.positions import Position, asked, at_random, bot, play, random_games, table
+
+GAMES = tuple(BOTS)
+COUNTS = {"azi": 120, "durak": 25, "rami": 30}
+"""Games of each kind for the laws."""
+WORLDS: dict[str, Any] = {
+    "azi": azi_worlds.resample,
+    "durak": durak_worlds.resample,
+    "rami": rami_worlds.resample,
+}
+NAMES = re.compile(r"\b[2-9TJQKA][SHDC]\b")
+
+
+def moved_cards(move: Any) -> set[str]:
+    """The cards a move lays open."""
+    match move:
+        case azi.PlayCard(card=card) | rami.Discard(card=card):
+            return {text(card)}
+        case durak.Attack(card=card) | durak.Beat(card=card):
+            return {text(card)}
+        case rami.Meld(cards=cards) | rami.LayOff(cards=cards):
+            return {text(card) for card in cards}
+        case _:
+            return set()
+
+
+def sound(position: Position, level: Level) -> Any:
+    """The bot's move in this position: legal, explained, and the same again."""
+    choice = asked(position, level, "law")
+    view, move = position.view, choice.move
+    if isinstance(move, azi.Bid):
+        assert view.bid_minimum <= move.amount <= view.bid_maximum
+    else:
+        assert move in view.legal
+    events = games.of(position.game).engine.decide(
+        position.state, Act(position.seat, move), laws.Decks(1)
+    )
+    assert events
+    assert asked(position, level, "law") == choice
+    assert choice.reason
+    assert choice.reason[-1] == "."
+    assert "\n" not in choice.reason
+    named = set(NAMES.findall(choice.reason))
+    top = getattr(view, "discard", ())[-1:]
+    assert named <= moved_cards(move) | {text(card) for card in top}, choice.reason
+    return move
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_whatever_a_bot_chooses_the_rules_accept(game: str) -> None:
+    """At every table, in every phase and at every level; games of bots end, twice the same way.
+
+    The reason names only cards that the move itself lays open, or the visible discard.
+    """
+    kinds: Counter[str] = Counter()
+    for number, played in enumerate(random_games(game, range(laws.games(COUNTS[game])))):
+        last = None
+        for position in played:
+            last = position
+            if position.view.legal:
+                level = list(Level)[(number + position.state.turn) % len(Level)]
+                kinds[type(sound(position, level)).__name__] += 1
+        assert last is not None
+        assert games.of(game).engine.is_over(last.state)
+    engine: Any = games.of(game).engine
+    possible = {cls.__name__ for cls in engine.Move.__args__}
+    seldom = {"BuyBack", "DropLast"}
+    assert set(kinds) >= possible - seldom, f"never seen: {possible - set(kinds)}"
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_bots_cope_with_what_nobody_sensible_plays(game: str) -> None:
+    """In positions that random players get into every level still answers soundly."""
+    for seed in range(laws.games(COUNTS[game]) // 3):
+        rng = Random(f"odd/{seed}")
+        movers = [at_random(f"{seed}/{seat}") for seat in range(6)]
+        for index, position in enumerate(play(game, table(game, rng), laws.Decks(seed), movers)):
+            if position.view.legal and index % 3 == 0:
+                sound(position, rng.choice(list(Level)))
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_a_bot_cannot_tell_what_its_seat_cannot_see(game: str) -> None:
+    """In another world with the same view the same seed gives the same choice."""
+    rng, differed = Random(game), 0
+    for played in random_games(game, range(laws.games(COUNTS[game]) // 3)):
+        for position in played:
+            if not position.view.legal or rng.random() < 0.7:
+                continue
+            state = WORLDS[game](position.state, position.seat, rng)
+            other = Position(game, state, position.events, position.seat)
+            differed += state != position.state
+            for level in Level:
+                view = games.of(game).engine.view(state, position.seat)
+                assert view == position.view
+                assert asked(other, level, 1) == asked(position, level, 1)
+    assert differed > 20
+
+
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("level", Level)
+def test_games_among_bots_of_one_level_end(game: str, level: Level) -> None:
+    """With any number of seats; the guards of the rules are not what ends them."""
+    for seats in games.of(game).engine.SEATS:
+        for seed in range(2):
+            if game == "azi":
+                state: Any = azi.initial(azi.Options(), seats, stacks=(50,) * seats)
+            elif game == "durak":
+                state = durak.initial(durak.Options(), seats)
+            else:
+                state = rami.initial(rami.Options(target=30), seats)
+            movers = [bot(level, f"{seed}/{seat}") for seat in range(seats)]
+            *_, last = play(game, state, laws.Decks(seed), movers)
+            guards = [e for e in last.events if "guard" in repr(e).lower() or "MANY" in repr(e)]
+            assert guards == []
+
+
+def test_a_view_without_a_move_is_not_decided() -> None:
+    """A seat that is not asked gets no answer."""
+    for position in play(
+        "durak", durak.initial(durak.Options(), 2), laws.Decks(1), [bot(Level.EASY, 1)] * 2
+    ):
+        view = durak.view(position.state, 1 - position.seat)
+        with pytest.raises(NoMove):
+            choose("durak", view, (), Level.NORMAL, Random(1))
+        break
