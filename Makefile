@@ -17,7 +17,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo run test check lint types proto laws bench lock clean
+.PHONY: help demo run test check lint types proto freeze laws bench lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,7 @@ check: $(DEV) ## Check style, types, imports, the wire contract and generated co
 	$(BIN)/buf lint
 	$(BIN)/buf format --diff --exit-code
 	$(BIN)/python proto/generate.py --check
+	for image in tests/fixtures/*/contract.binpb; do $(BIN)/buf breaking --against $$image || exit 1; done
 
 lint: $(DEV) ## Fix what can be fixed: style, order of imports, format
 	$(BIN)/ruff check --fix
@@ -50,6 +51,9 @@ types: $(DEV) ## Check types alone
 
 proto: $(DEV) ## Generate proto/gen from proto/kozyr
 	$(BIN)/python proto/generate.py
+
+freeze: $(DEV) ## Freeze VERSION=x.y.z as the fixture that later releases must read; REPLACE=--replace
+	$(BIN)/python tests/fixtures/freeze.py $(VERSION) $(REPLACE)
 
 laws: $(DEV) ## Play N=5000 games of each kind against the laws of the games
 	KOZYR_LAWS_N=$(N) $(BIN)/python -m pytest -n $(WORKERS) --durations 10 \

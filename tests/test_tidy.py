@@ -12,7 +12,7 @@ FORBIDDEN_NAMES = {
     *("base", "common", "container", "helper", "helpers", "impl", "manager", "misc", "mocks"),
     *("util", "utils"),
 }
-BINARY = {".bin", ".db", ".gz", ".png", ".sqlite"}
+BINARY = {".bin", ".binpb", ".db", ".gz", ".png", ".sqlite"}
 SERVICE_MODULES = {"server.py", "servicer.py"}
 SELF = "tests/test_tidy.py"
 

@@ -1,0 +1,207 @@
+"""Every frozen version opens under the present code, on both engines: nothing stored is lost."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kozyr.game.events.v1 import game_pb2 as stored
+from pydantic import SecretStr
+
+from services.game import audit, domain, settled
+from services.game.games import Games, decider
+from services.game.reactions import settlement
+from services.game.rulebook import engine_for
+from services.lobby.model import Phase
+from services.lobby.tables import DECIDER as TABLES
+from services.runtime.database import close_engine, open_engine
+from services.runtime.feed import Feed
+from services.runtime.migrate import migrate, migrate_engine
+from services.runtime.settings import Settings
+from services.runtime.store.audit import verify_stream
+from services.runtime.streams import Streams
+from services.wallet import requests as wallet_requests
+from services.wallet import views as wallet_views
+from services.wallet.ledger import Ledger, Request
+from services.wallet.statements import read_game, read_trial
+from services.wallet.wake import Wake
+from tests import postgres
+from tests.fixtures import dumps
+from tests.fixtures.frozen import FOLDERS, Frozen, described, game_ids, last_state, logs, opened
+
+FROZEN = [
+    Frozen(folder)
+    for folder in sorted((Path(__file__).parent / "fixtures").iterdir())
+    if (folder / "games.json").exists()
+]
+ENGINES = ("sqlite", "postgresql")
+
+
+@pytest.mark.parametrize("frozen", FROZEN, ids=lambda f: f.folder.name)
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_frozen_version_lives_on(frozen: Frozen, engine: str, tmp_path: Path) -> None:
+    """Migrated by the present code, its games verify and end as they ended, those that ran are
+    played to their end and paid out, its tables load and its books balance."""
+    recorded = json.loads(frozen.games.read_text("utf-8"))
+    shutil.copytree(frozen.data, tmp_path, dirs_exist_ok=True)
+    settings = Settings(data_folder=tmp_path)
+    made = []
+    try:
+        if engine == "postgresql":
+            urls = {service: postgres.create_database() for service in FOLDERS}
+            made = list(urls.values())
+            for service, url in urls.items():
+                dump = gzip.decompress(frozen.dump(service).read_bytes()).decode()
+                await dumps.load_postgres(url, dump)
+            given = {f"{service}_database_url": SecretStr(url) for service, url in urls.items()}
+            settings = settings.model_copy(update=given)
+        await _games_live_on(settings, recorded)
+        await _books_balance(settings, game_ids(recorded, running=True))
+        await _tables_load(settings, recorded)
+        await _schemas_are_the_present_ones(settings, engine, tmp_path)
+    finally:
+        for url in made:
+            postgres.drop_database(url)
+
+
+async def _games_live_on(settings: Settings, recorded: dict[str, Any]) -> None:
+    running = game_ids(recorded, running=True)
+    assert len(running) >= 3
+    moment = 0
+    async with opened(settings, "game") as store:
+        async for head in store.streams():
+            assert await verify_stream(store, head.stream) is None
+        found = {}
+        async for head, rows in logs(store):
+            assert audit.verify_log(head.stream, rows, head) == []
+            found[str(head.stream)] = described(rows)
+            moment = max(moment, rows[-1].recorded_at)
+        assert found == recorded
+    # The time of those who were to move has long run out: their clocks go on where they stood.
+    async with opened(settings, "game", clock=lambda: moment) as store:
+        games = Games(store, decider(0), Feed(store))
+        for game_id in running:
+            await _play_on(games, game_id)
+            rows = await store.read(game_id)
+            assert audit.verify_log(game_id, rows, await store.head(game_id)) == []
+
+
+async def _play_on(games: Games, game_id: UUID) -> None:
+    """Random legal moves to the end of a game."""
+    rng = Random(0)
+    state = (await games.load(game_id)).state
+    while not state.ended:
+        engine = engine_for(state.rules)
+        seat = rng.choice(engine.to_act(state.engine))
+        move = rng.choice(engine.legal(state.engine, seat))
+        outcome = await games.act(
+            game_id,
+            domain.Play(seat, state.turn, move, by_bot=state.seats[seat].is_bot),
+            request_id=f"on:{state.version}",
+            metadata=stored.Metadata(actor="player"),
+        )
+        state = outcome.state
+    assert state.result is not None
+
+
+async def _books_balance(settings: Settings, were_running: list[UUID]) -> None:
+    """Every game's chips are where its log says; the games that went on are paid out."""
+    engine = open_engine(settings.database_url("wallet"))
+    await migrate_engine(engine, FOLDERS["wallet"])
+    ledger = Ledger(engine, Wake())
+    assert (await read_trial(engine)).sound
+    with_chips = 0
+    async with opened(settings, "game") as store:
+        async for head, rows in logs(store):
+            state = last_state(rows)
+            if not any(seat.reservation_id for seat in state.seats):
+                continue
+            with_chips += 1
+            if head.stream in were_running:
+                asked = settlement(head.stream, state, head.hash)
+                request = Request("service:game", asked.request_id, bytes(32))
+                await ledger.execute(wallet_requests.read_settle(asked), request, _no_answer)
+            game, reservations, _ = await read_game(engine, head.stream)
+            books = wallet_views.show_reservations(game, reservations)
+            assert settled.compare(state, head.hash, books) == []
+            assert books.settled_head == head.hash
+    assert with_chips >= 2
+    trial = await read_trial(engine)
+    assert trial.sound
+    assert trial.total == trial.held == 0
+    await ledger.close()
+    await close_engine(engine)
+
+
+async def _no_answer(*_: object) -> bytes:
+    return b""
+
+
+async def _tables_load(settings: Settings, recorded: dict[str, Any]) -> None:
+    """Every table is read, and those whose game runs know which."""
+    async with opened(settings, "lobby") as store:
+        tables = Streams(store, TABLES)
+        found = [(await tables.load(head.stream)).state async for head in store.streams()]
+        async for head in store.streams():
+            assert await verify_stream(store, head.stream) is None
+    playing = {table.game for table in found if table.phase is Phase.PLAYING}
+    assert playing == set(game_ids(recorded, running=True))
+    assert {str(table.game) for table in found} == set(recorded)
+
+
+async def _schemas_are_the_present_ones(settings: Settings, engine: str, folder: Path) -> None:
+    """Frozen databases, once migrated, are made as a new one is."""
+    for service, versions in FOLDERS.items():
+        if engine == "sqlite":
+            new = folder / f"{service}.new.db"
+            await migrate(f"sqlite+aiosqlite:///{new}", versions)
+            present = dumps.sqlite_schema(folder / f"{service}.db")
+            assert present == dumps.sqlite_schema(new)
+            continue
+        url = postgres.create_database()
+        try:
+            await migrate(url, versions)
+            present = await dumps.postgres_schema(settings.database_url(service))
+            assert present == await dumps.postgres_schema(url)
+        finally:
+            postgres.drop_database(url)
+
+
+@pytest.mark.parametrize("frozen", FROZEN, ids=lambda f: f.folder.name)
+async def test_a_frozen_schema_is_migrated_to_the_present_one(
+    frozen: Frozen, tmp_path: Path
+) -> None:
+    """On both engines: the schema alone, then the migrations since, is what a new database is."""
+    for service, versions in FOLDERS.items():
+        old, new = tmp_path / f"{service}.db", tmp_path / f"{service}.new.db"
+        dumps.load_sqlite(old, frozen.schema(service, "sqlite").read_text("utf-8"))
+        for path in (old, new):
+            await migrate(f"sqlite+aiosqlite:///{path}", versions)
+        assert dumps.sqlite_schema(old) == dumps.sqlite_schema(new)
+        urls = [postgres.create_database() for _ in range(2)]
+        try:
+            script = frozen.schema(service, "postgresql").read_text("utf-8")
+            await dumps.load_postgres(urls[0], script)
+            for url in urls:
+                await migrate(url, versions)
+            schemas = [await dumps.postgres_schema(url) for url in urls]
+            assert schemas[0] == schemas[1]
+        finally:
+            for url in urls:
+                postgres.drop_database(url)
+
+
+def test_the_release_is_frozen() -> None:
+    """There is a frozen version, and it holds games of every kind, ended and running."""
+    assert FROZEN
+    for frozen in FROZEN:
+        recorded = json.loads(frozen.games.read_text("utf-8"))
+        for running in (False, True):
+            kinds = {
+                recorded[str(i)]["rules"].split()[0] for i in game_ids(recorded, running=running)
+            }
+            assert kinds == {"azi", "durak", "rami"}
