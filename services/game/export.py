@@ -17,7 +17,10 @@ FORMAT = "kozyr game 1"
 
 
 def log_row(row: Recorded, *, secrets: bool) -> audit_pb2.LogRow:
-    """A stored row; salt and secret only where `secrets` may be shown."""
+    """A stored row; salt and secret only where `secrets` may be shown.
+
+    So too the metadata: why a bot moved tells of its hand.
+    """
     return audit_pb2.LogRow(
         version=row.version,
         name=row.name,
@@ -26,7 +29,7 @@ def log_row(row: Recorded, *, secrets: bool) -> audit_pb2.LogRow:
         secret_digest=row.secret_digest or b"",
         salt=(row.salt or b"") if secrets else b"",
         secret=(codec.shown_secret(row) or b"") if secrets else b"",
-        metadata=row.metadata,
+        metadata=row.metadata if secrets else b"",
         request_id=row.request_id or "",
         body_hash=row.body_hash or b"",
         recorded_at=row.recorded_at,

@@ -136,5 +136,6 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         return views.game_view(outcome.state, seat, outcome.appended.events[-1].hash)
 
     async def _load(self, game_id: str) -> Loaded[State]:
-        note(game=game_id)
-        return await self._games.load(requests.game_id("game_id", game_id))
+        parsed = requests.game_id("game_id", game_id)
+        note(game=parsed)
+        return await self._games.load(parsed)

@@ -369,7 +369,7 @@ async def test_hands_and_logs_stay_shut_while_a_game_runs(scene: Scene) -> None:
         answer = await scene.house.send("game", "ReadLog", request, token)
         rows = audit_pb2.ReadLogResponse.FromString(answer.reply).rows
         assert rows
-        assert not any(row.salt or row.secret for row in rows)
+        assert not any(row.salt or row.secret or row.metadata for row in rows)
 
 
 async def test_tokens_of_pages_and_streams_are_ones_own(scene: Scene) -> None:

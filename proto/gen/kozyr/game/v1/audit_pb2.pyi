@@ -79,7 +79,7 @@ class LogRow(_message.Message):
     secret: _builtins.bytes
     """The secret's octets; empty while the game runs."""
     metadata: _builtins.bytes
-    """The metadata's octets."""
+    """The metadata's octets; empty while the game runs, for a bot's reasons tell of its hand."""
     request_id: _builtins.str
     """The request id, on the first event of an append."""
     body_hash: _builtins.bytes
