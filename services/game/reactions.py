@@ -22,6 +22,7 @@ from services.game.model import BotLevel, Stage, State
 from services.game.peers import Peers
 from services.game.requests import move_of
 from services.game.results import bank_flows
+from services.game.rulebook import engine_for
 from services.kernel.envelope import Claimed
 from services.kernel.errors import Kind, Refused
 
@@ -67,24 +68,29 @@ class Reactions:
         await self.games.act(row.stream, command, request_id=request_id, metadata=metadata)
 
     async def _bot_turn(self, row: Claimed) -> None:
+        """Make a bot's moves in one decision: a blind seat of Azi may look and then drop."""
         seat, turn = _decision(row.key)
-        loaded = await self.games.load(row.stream)
-        state = loaded.state
-        if state.stage is not Stage.PLAYING or state.turn != turn or not state.seats[seat].is_bot:
-            raise domain.Moot
-        request = await self._question(state, seat, loaded.hash)
-        answer = await self.peers.choose_move(request)
-        move = move_of(state, answer.move)
-        metadata = stored.Metadata(actor="bot", reason=answer.reason, level=answer.level)
-        try:
-            await self._act(row, domain.Play(seat, turn, move, by_bot=True), metadata)
-        except domain.Moot:
-            raise
-        except Refused as refusal:
-            if refusal.kind is Kind.UNAVAILABLE:
-                raise
-            # The deadline's own move follows; a bot must not be able to get here by its choice.
-            log.error("bot_move_refused", game=str(row.stream), seat=seat, reason=refusal.reason)
+        while True:
+            loaded = await self.games.load(row.stream)
+            if not _is_asked(loaded.state, seat, turn):
+                return
+            answer = await self.peers.choose_move(
+                await self._question(loaded.state, seat, loaded.hash)
+            )
+            command = domain.Play(seat, turn, move_of(loaded.state, answer.move), by_bot=True)
+            metadata = stored.Metadata(actor="bot", reason=answer.reason, level=answer.level)
+            request_id = f"{row.kind}:{row.key}:{loaded.version}"
+            try:
+                await self.games.act(row.stream, command, request_id=request_id, metadata=metadata)
+            except Refused as refused:
+                if refused.kind is Kind.UNAVAILABLE or refused.reason == "CONTENDED":
+                    raise
+                if _is_asked((await self.games.load(row.stream)).state, seat, turn):
+                    # The deadline's own move follows; no bot must get here by its choice.
+                    log.error(
+                        "bot_move_refused", game=str(row.stream), seat=seat, reason=refused.reason
+                    )
+                return
 
     async def _question(self, state: State, seat: int, head: bytes) -> ai_pb2.ChooseMoveRequest:
         level = state.seats[seat].bot_level or ABSENT_LEVEL
@@ -135,6 +141,13 @@ def report(game_id: UUID, state: State) -> lobby_pb2.ReportGameRequest:
     if state.result is not None:
         request.result.CopyFrom(views.result_message(state.result))
     return request
+
+
+def _is_asked(state: State, seat: int, turn: int) -> bool:
+    """Whether a bot is to move for this seat in this decision."""
+    if state.stage is not Stage.PLAYING or state.turn != turn:
+        return False
+    return state.seats[seat].is_bot and seat in engine_for(state.rules).to_act(state.engine)
 
 
 def _decision(key: str) -> tuple[int, int]:

@@ -101,5 +101,5 @@ def from_rules(violation: RuleViolation) -> Refused:
 
 
 def from_option(problem: InvalidOption, path: str = "options") -> Refused:
-    """A table option that does not exist or is out of bounds; `path` is the field of the options."""
+    """A table option that is unknown or out of bounds; `path` is the field of the options."""
     return invalid(f"{path}.{problem.option}", problem.problem, "INVALID_OPTION")

@@ -38,10 +38,11 @@ def new_id() -> str:
 
 
 class RandomAi(ai_pb2_grpc.AiServiceServicer):
-    """Plays any legal move; `failing` makes every call UNAVAILABLE."""
+    """Plays any legal move, or with `steady` the first one; `failing` makes calls UNAVAILABLE."""
 
     def __init__(self) -> None:
         self.failing = False
+        self.steady = False
         self.asked: list[ai_pb2.ChooseMoveRequest] = []
 
     async def ChooseMove(self, request: Any, context: Any) -> Any:
@@ -52,7 +53,8 @@ class RandomAi(ai_pb2_grpc.AiServiceServicer):
         variant = request.view.WhichOneof("table")
         legal = getattr(request.view, variant).legal
         response = ai_pb2.ChooseMoveResponse(reason="any will do", level=request.level)
-        move = legal[Random(bytes(request.seed)).randrange(len(legal))]
+        at = 0 if self.steady else Random(bytes(request.seed)).randrange(len(legal))
+        move = legal[at]
         getattr(response.move, variant).CopyFrom(move)
         return response
 

@@ -188,6 +188,24 @@ async def test_a_game_goes_on_while_the_ai_is_down(tmp_path: Path) -> None:
                 await asyncio.sleep(0.05)
 
 
+async def test_a_blind_bot_looks_and_then_drops_in_one_decision(tmp_path: Path) -> None:
+    """A look leaves the decision open; the bot is asked again at once, not moved for later."""
+    async with system(tmp_path) as house:
+        house.ai.steady = True
+        blind = setup(variant="azi", people=0, bots=3)
+        blind.options.azi.deal_size = 4
+        blind.options.azi.blind_bets = True
+        request = await house.open(blind)
+        await settled(house)
+        log = audit_pb2.ReadLogRequest(game_id=request.game_id, page_size=1_000)
+        operator = house.operator
+        rows = (await operator.call(operator.audits.ReadLog, log)).rows
+        names = [row.name for row in rows]
+        bidding = names.index("azi.BiddingOpened")
+        assert names[:bidding].count("azi.BlindLookedAt") == 3
+        assert "azi.TurnExpired" not in names
+
+
 async def test_bots_are_given_their_own_seats_view(tmp_path: Path) -> None:
     """What the ai is asked with shows the asked seat's hand and nobody else's."""
     async with system(tmp_path) as house:
