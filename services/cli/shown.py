@@ -92,6 +92,9 @@ def told(happening: view_pb2.Happening, look: Look) -> str:
             return f"The deck of deal {happening.deal_seeded.deal} is committed to."
         case "deal_revealed":
             return f"The seed and the deck of deal {happening.deal_revealed.deal} are shown."
+        case "clock_credited":
+            seconds = happening.clock_credited.credit_ms / 1_000
+            return f"The service was out of order; the clock is given back {seconds:.1f} s."
         case "bot_took_over":
             return f"A bot plays for {look.name(happening.bot_took_over.seat)}, who is absent."
         case "player_returned":

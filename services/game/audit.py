@@ -15,6 +15,7 @@ from services.game import domain
 from services.game.codec import decode
 from services.game.evolve import evolve
 from services.game.model import (
+    ClockCredited,
     CommitsClosed,
     EngineEvent,
     Event,
@@ -117,6 +118,8 @@ def command_of(step: Append, game_id: UUID) -> domain.GameCommand:
             return domain.RevealSeed(first.seat, first.seed)
         case SeedsClosed():
             return domain.CloseSeeds(Stage.REVEALING)
+        case ClockCredited():
+            return domain.Credit(first.turn, step.before.credit_ms + first.credit_ms)
         case EngineEvent() | PlayerReturned():
             # Who chose the move shows only where a player comes back to his seat.
             by_bot = not isinstance(first, PlayerReturned)
@@ -200,7 +203,7 @@ def _clock(step: Append) -> list[Fault]:
     expired = row.name.endswith(".TurnExpired")
     if expired and row.recorded_at < deadline:
         return [Fault(row.version, "EXPIRED_EARLY", "a turn expired before its deadline")]
-    moved = not expired and not row.name.endswith(".SeatLeft")
+    moved = not expired and not row.name.endswith((".SeatLeft", ".ClockCredited"))
     if moved and row.recorded_at > deadline:
         return [Fault(row.version, "MOVED_LATE", "a move was taken after its deadline")]
     return []

@@ -34,6 +34,7 @@ EVENTS: Mapping[str, Mapper[Any, Any]] = {
         model.SeedRevealed,
         model.SeedsClosed,
         model.DealSeeded,
+        model.ClockCredited,
         model.DealRevealed,
         model.BotTookOver,
         model.PlayerReturned,

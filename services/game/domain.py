@@ -18,6 +18,7 @@ from services.game.evolve import engine_initial, evolve, evolve_all
 from services.game.model import (
     AbsentPolicy,
     BotTookOver,
+    ClockCredited,
     CommitsClosed,
     EngineEvent,
     Event,
@@ -45,6 +46,8 @@ from services.kernel.errors import (
     precondition,
 )
 
+CREDIT_MS_MAX = 2**31 - 1
+"""The most a clock is credited, in milliseconds."""
 MISSED_TURNS_BEFORE_BOT = 2
 """Turns missed in a row after which a bot takes over, where the table wants that."""
 
@@ -116,6 +119,14 @@ class Expire:
 
 
 @dataclass(frozen=True, slots=True)
+class Credit:
+    """Outages have taken `lost_ms` from decision `turn` in all."""
+
+    turn: int
+    lost_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class LeaveSeat:
     """A player leaves for good."""
 
@@ -127,7 +138,9 @@ class Cancel:
     """Make sure that the game never opens."""
 
 
-GameCommand = Open | CommitSeed | RevealSeed | CloseSeeds | Play | Expire | LeaveSeat | Cancel
+GameCommand = (
+    Open | CommitSeed | RevealSeed | CloseSeeds | Play | Expire | Credit | LeaveSeat | Cancel
+)
 
 
 def decide(state: State, command: GameCommand) -> Sequence[Event]:
@@ -149,6 +162,11 @@ def decide(state: State, command: GameCommand) -> Sequence[Event]:
             return _play(state, command)
         case Expire():
             return _expire(state, command)
+        case Credit():
+            lost_ms = min(command.lost_ms, CREDIT_MS_MAX) - state.credit_ms
+            if state.stage is not Stage.PLAYING or state.turn != command.turn or lost_ms <= 0:
+                raise Moot
+            return (ClockCredited(command.turn, lost_ms),)
         case LeaveSeat():
             _require_playing(state)
             return _engine_step(state, (), Leave(command.seat))

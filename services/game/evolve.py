@@ -9,6 +9,7 @@ from engines import azi, durak, rami
 from services.game import deals
 from services.game.model import (
     BotTookOver,
+    ClockCredited,
     CommitsClosed,
     DealRevealed,
     DealSeeded,
@@ -53,8 +54,9 @@ def evolve(state: State, event: Event, at: int) -> State:
     """The state after one event recorded `at` (database time, microseconds)."""
     before = state.turn
     state = _apply(state, event, at)
-    turn_at = at if state.turn != before else state.turn_at
-    return replace(state, version=state.version + 1, recorded_at=at, turn_at=turn_at)
+    if state.turn != before:
+        state = replace(state, turn_at=at, credit_ms=0, credits=0)
+    return replace(state, version=state.version + 1, recorded_at=at)
 
 
 def _apply(state: State, event: Event, at: int) -> State:
@@ -75,6 +77,9 @@ def _apply(state: State, event: Event, at: int) -> State:
             return replace(closed, stage=Stage.PLAYING, engine=engine)
         case DealSeeded():
             return state
+        case ClockCredited():
+            credit_ms = state.credit_ms + event.credit_ms
+            return replace(state, credit_ms=credit_ms, credits=state.credits + 1)
         case DealRevealed():
             return replace(state, deals=tuple(d for d in state.deals if d.deal != event.deal))
         case BotTookOver():

@@ -1,6 +1,7 @@
 """Games on their streams: loading, changing, reading back."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from uuid import UUID
 
 from google.protobuf.message import Message
@@ -9,10 +10,12 @@ from kozyr.game.v1 import view_pb2
 
 from services.game import codec, domain, views
 from services.game.evolve import evolve
-from services.game.model import Event, State
+from services.game.model import Event, Stage, State
+from services.game.outages import Outages
 from services.game.work import plan
 from services.kernel.decider import Decider, fold
 from services.kernel.envelope import Recorded
+from services.kernel.errors import Refused
 from services.runtime.feed import Feed
 from services.runtime.fingerprint import fingerprint
 from services.runtime.store.api import Store
@@ -43,11 +46,13 @@ class Games:
         store: Store,
         decider: Decider[State, domain.GameCommand, Event],
         feed: Feed,
+        outages: Outages,
         *,
         cached: int = 1_000,
     ) -> None:
         self.store = store
         self.feed = feed
+        self._outages = outages
         self._decider = decider
         self._changed: list[Callable[[], None]] = []
         self._streams = Streams(store, decider, published=self._published, cached=cached)
@@ -68,14 +73,26 @@ class Games:
     async def change(
         self, game_id: UUID, command: domain.GameCommand, request: Message, *, scope: str
     ) -> Outcome[State]:
-        """Carry out a caller's command once; `scope` (a seat, `lobby`) keeps request ids apart."""
-        return await self._transact(
+        """Carry out a caller's command once; `scope` (a seat, `lobby`) keeps request ids apart.
+
+        A move that an outage made late is taken, once its clock has been credited.
+        """
+        change = partial(
+            self._transact,
             game_id,
             command,
             request_id=f"{scope}/{getattr(request, 'request_id')}",  # noqa: B009 - any message
             body_hash=fingerprint(request),
             metadata=stored.Metadata(actor="player" if scope.isdigit() else "server"),
         )
+        try:
+            return await change()
+        except Refused as refused:
+            if not isinstance(command, domain.Play) or refused.reason != "DEADLINE_PASSED":
+                raise
+            if not await self.credit(game_id, command.turn):
+                raise
+        return await change()
 
     async def act(
         self,
@@ -93,6 +110,24 @@ class Games:
             body_hash=fingerprint(stored.Metadata(actor=metadata.actor, subject=request_id)),
             metadata=metadata,
         )
+
+    async def credit(self, game_id: UUID, turn: int) -> bool:
+        """Give decision `turn` back the time outages took from it; whether there was any."""
+        state = (await self.load(game_id)).state
+        if state.stage is not Stage.PLAYING or state.turn != turn:
+            return False
+        async with refusals():
+            await self._outages.beat()
+            lost_ms = await self._outages.since(state.turn_at) // 1_000
+        if lost_ms <= state.credit_ms:
+            return False
+        await self.act(
+            game_id,
+            domain.Credit(turn, lost_ms),
+            request_id=f"credit:{turn}:{lost_ms}",
+            metadata=stored.Metadata(actor="server"),
+        )
+        return True
 
     async def cancel(self, game_id: UUID, request: Message) -> bool:
         """Lay a tombstone where no game has opened; returns whether one had."""

@@ -125,6 +125,14 @@ class DealSeeded:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockCredited:
+    """The service was out of order during decision `turn`, whose clock is credited that time."""
+
+    turn: int
+    credit_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class DroppedCard:
     """A card that was dropped face down (Azi with four cards)."""
 
@@ -201,6 +209,7 @@ FrameEvent = (
     | SeedRevealed
     | SeedsClosed
     | DealSeeded
+    | ClockCredited
     | DealRevealed
     | BotTookOver
     | PlayerReturned
@@ -276,6 +285,10 @@ class State:
     deals: tuple[OpenDeal, ...] = field(default=(), repr=False)
     turn_at: int = 0
     """When the present decision was first asked."""
+    credit_ms: int = 0
+    """Time credited to the present decision for outages."""
+    credits: int = 0
+    """How often the present decision was credited."""
     result: Result | None = None
 
     @property
@@ -297,7 +310,7 @@ class State:
     def deadline(self) -> int | None:
         """When the present decision's time is up, or None."""
         if self.stage is Stage.PLAYING:
-            return self.turn_at + self.turn_ms * 1000
+            return self.turn_at + (self.turn_ms + self.credit_ms) * 1_000
         return None
 
     def seat_of(self, player_id: str) -> int | None:

@@ -52,14 +52,19 @@ class Reactions:
                 stage = Stage[row.key.upper()]
                 await self._act(row, domain.CloseSeeds(stage), stored.Metadata(actor="server"))
             case "turn":
-                seat, turn = _decision(row.key)
-                await self._act(row, domain.Expire(seat, turn), stored.Metadata(actor="server"))
+                await self._expire(row)
             case "bot":
                 await self._bot_turn(row)
             case "end":
                 await self._end(row)
             case _:
                 raise ValueError(f"no such work: {kind}")
+
+    async def _expire(self, row: Claimed) -> None:
+        """The rule's move for a seat whose time is up, unless an outage took some of that time."""
+        seat, turn = _decision(row.key)
+        if not await self.games.credit(row.stream, turn):
+            await self._act(row, domain.Expire(seat, turn), stored.Metadata(actor="server"))
 
     async def _act(
         self, row: Claimed, command: domain.GameCommand, metadata: stored.Metadata
@@ -151,5 +156,5 @@ def _is_asked(state: State, seat: int, turn: int) -> bool:
 
 
 def _decision(key: str) -> tuple[int, int]:
-    seat, _, turn = key.partition(".")
+    seat, turn, *_ = key.split(".")
     return int(seat), int(turn)

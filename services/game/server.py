@@ -5,10 +5,12 @@ from pathlib import Path
 import grpc
 from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, game_pb2_grpc
 
+from services.game import migrations
 from services.game.auditing import AuditServicer
 from services.game.disputes import Disputes
 from services.game.games import Games, decider
 from services.game.listing import Listing
+from services.game.outages import Outages
 from services.game.peers import Peers
 from services.game.reactions import Reactions
 from services.game.servicer import GameServicer
@@ -19,16 +21,19 @@ from services.runtime.feed import Feed
 from services.runtime.keys import load_private
 from services.runtime.server import Process, Service, run
 
-FOLDERS: tuple[Path, ...] = (MIGRATIONS,)
+FOLDERS: tuple[Path, ...] = (MIGRATIONS, migrations.FOLDER)
 """Migrations of the game's database."""
 
 
 async def compose(process: Process) -> Service:
     """Open the game service's database and put its parts together."""
     settings = process.settings
-    store = await open_store(settings, "game", FOLDERS)
+    engine, store = await open_store(settings, "game", FOLDERS)
+    outages = Outages(engine, settings.outage_ms)
+    await outages.beat()
     feed = Feed(store, interval_ms=settings.feed_interval_ms)
-    games = Games(store, decider(settings.bot_delay_ms), feed, cached=settings.games_cached)
+    rules = decider(settings.bot_delay_ms)
+    games = Games(store, rules, feed, outages, cached=settings.games_cached)
     peers = Peers(process.peers)
     worker = DueWorker(store, Reactions(games, peers).handle, name=process.name)
     games.on_change(worker.wake)
@@ -47,7 +52,10 @@ async def compose(process: Process) -> Service:
         add=add,
         files=(game_pb2.DESCRIPTOR, audit_pb2.DESCRIPTOR),
         checks={"store": store.check},
-        tasks=supervised(process.drain, feed=feed, due=worker),
+        tasks={
+            **supervised(process.drain, feed=feed, due=worker),
+            "lifeline": outages.keep_alive,
+        },
         close=lambda: close_store(store, feed=feed, due=worker),
     )
 

@@ -12,6 +12,7 @@ from kozyr.game.v1 import variant_pb2, view_pb2
 
 from services.game.model import (
     BotTookOver,
+    ClockCredited,
     CommitsClosed,
     DealRevealed,
     DealSeeded,
@@ -152,6 +153,9 @@ def _happening(
         case DealSeeded():
             happening.deal_seeded.deal = event.deal
             happening.deal_seeded.seed_hash = event.seed_hash
+        case ClockCredited():
+            happening.clock_credited.turn = event.turn
+            happening.clock_credited.credit_ms = event.credit_ms
         case DealRevealed():
             happening.deal_revealed.CopyFrom(DEALS.to_wire(event))
         case BotTookOver():

@@ -10,8 +10,8 @@ from services.kernel.envelope import Due, Plan
 def due_work(state: State, bot_delay_ms: int) -> dict[tuple[str, str], int]:
     """What must happen later, as (kind, key) and the milliseconds from the append that asks for it.
 
-    `seeds`: the time for hashes or seeds is up; `turn` `SEAT.TURN`: a decision's time is up; `bot`
-    `SEAT.TURN`: a bot is to move; `end`: the chips are paid out and the table is told.
+    `seeds`: the time for hashes or seeds is up; `turn` `SEAT.TURN.CREDITS`: a decision's time is
+    up; `bot` `SEAT.TURN`: a bot is to move; `end`: the chips are paid out and the table is told.
     """
     match state.stage:
         case Stage.ABSENT:
@@ -22,7 +22,7 @@ def due_work(state: State, bot_delay_ms: int) -> dict[tuple[str, str], int]:
             work = {}
             for seat in engine_for(state.rules).to_act(state.engine):
                 key = f"{seat}.{state.turn}"
-                work["turn", key] = state.turn_ms
+                work["turn", f"{key}.{state.credits}"] = _left_ms(state)
                 if state.seats[seat].is_bot:
                     work["bot", key] = bot_delay_ms
             return work
@@ -30,6 +30,12 @@ def due_work(state: State, bot_delay_ms: int) -> dict[tuple[str, str], int]:
             return {("end", ""): 0}
         case _:
             assert_never(state.stage)
+
+
+def _left_ms(state: State) -> int:
+    """Milliseconds from the state's latest event to the deadline, never rounded down."""
+    deadline = state.deadline or state.recorded_at
+    return max(0, -(-(deadline - state.recorded_at) // 1_000))
 
 
 def plan(before: State, after: State, bot_delay_ms: int) -> Plan:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
+from sqlalchemy.ext.asyncio import AsyncEngine
+
 from services.runtime.database import open_engine
 from services.runtime.drain import Drain
 from services.runtime.due import DueWorker
@@ -22,13 +24,15 @@ class Unhealthy(Exception):
     """A part that must keep running has stopped."""
 
 
-async def open_store(settings: Settings, service: str, folders: Sequence[Path]) -> SqlStore:
-    """The store of a service's database; an embedded one (SQLite) is migrated on the way."""
+async def open_store(
+    settings: Settings, service: str, folders: Sequence[Path]
+) -> tuple[AsyncEngine, SqlStore]:
+    """A service's database and the store in it; an embedded one (SQLite) is migrated first."""
     url = settings.database_url(service)
     engine = open_engine(url)
     if engine.dialect.name == "sqlite":
         await migrate_engine(engine, folders)
-    return SqlStore(engine, master_keys(settings))
+    return engine, SqlStore(engine, master_keys(settings))
 
 
 def supervised(

@@ -171,6 +171,12 @@ class Settings(BaseSettings):
     games_cached: int = Field(
         default=10_000, ge=1, description="Games a game replica keeps folded in memory."
     )
+    outage_ms: int = Field(
+        default=3_000,
+        ge=100,
+        le=600_000,
+        description="A longer gap in service is credited.",
+    )
     bot_delay_ms: int = Field(
         default=400, ge=0, le=60_000, description="A bot waits this long before each move."
     )

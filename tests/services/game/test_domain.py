@@ -12,6 +12,7 @@ from services.game import domain
 from services.game.model import (
     AbsentPolicy,
     BotTookOver,
+    ClockCredited,
     DealRevealed,
     DealSeeded,
     Event,
@@ -277,6 +278,26 @@ def test_a_late_expiry_does_nothing() -> None:
     assert isinstance(refusal(log, domain.Expire(seat, turn)), domain.Moot)
 
 
+def test_an_outage_is_credited_once_to_the_clock_of_the_decision() -> None:
+    """What outages took in all is given back, the deadline row is set anew, and nothing twice."""
+    log = dealt("rami")
+    deadline = log.state.deadline
+    assert deadline is not None
+    turn, seat = log.state.turn, log.state.engine.actor
+    (event,) = log.when(domain.Credit(turn, 5_000))
+    assert event == ClockCredited(turn, 5_000)
+    assert log.state.deadline == deadline + 5_000_000
+    (due,) = log.plans[-1].due
+    assert (due.kind, due.key, due.after_ms) == ("turn", f"{seat}.{turn}.1", 30_000 + 5_000 - 1_000)
+    assert log.plans[-1].done == (("turn", f"{seat}.{turn}.0"),)
+    assert isinstance(refusal(log, domain.Credit(turn, 5_000)), domain.Moot)
+    log.when(domain.Credit(turn, 6_500))
+    assert log.state.deadline == deadline + 6_500_000
+    log.when(domain.Play(seat, turn, rami.DrawStock()))
+    assert log.state.credit_ms == 0
+    assert isinstance(refusal(log, domain.Credit(turn, 9_000)), domain.Moot)
+
+
 def test_a_player_who_leaves_durak_is_played_by_a_bot() -> None:
     """The seat stays in the game, and the record says that its player left."""
     log = dealt("durak", 3)
@@ -293,10 +314,10 @@ def test_work_is_planned_for_every_decision_and_taken_back_with_it() -> None:
     asked = (log.state.engine.actor, log.state.turn)
     key = f"{asked[0]}.{asked[1]}"
     assert ("seeds", "committing") in log.plans[-1].done
-    kinds = {due.kind for due in log.plans[-1].due if due.key == key}
-    assert kinds == ({"turn"} if asked[0] == 0 else {"turn", "bot"})
+    rows = {(due.kind, due.key) for due in log.plans[-1].due}
+    assert rows == {("turn", f"{key}.0")} | (set() if asked[0] == 0 else {("bot", key)})
     log.when(domain.Play(asked[0], asked[1], rami.DrawStock()))
-    assert ("turn", key) in log.plans[-1].done
+    assert ("turn", f"{key}.0") in log.plans[-1].done
 
 
 def test_all_work_is_planned_exactly_once_over_whole_games() -> None:

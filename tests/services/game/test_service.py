@@ -256,6 +256,31 @@ async def test_operators_see_a_running_game_as_spectators_do(tmp_path: Path) -> 
         assert caught.value.reason == "GAME_RUNNING"
 
 
+async def test_time_lost_by_an_outage_is_given_back_before_anybody_is_expired(
+    tmp_path: Path,
+) -> None:
+    """A service that was gone longer than a turn credits the clock; the audit agrees."""
+    request = setup(variant="durak", people=2, bots=0, turn_ms=700)
+    async with system(tmp_path, outage_ms=200) as house:
+        await house.open(request)
+        view = await dealt(house.game(request.seats[0].player_id), request.game_id)
+    await asyncio.sleep(1)
+    async with system(tmp_path, outage_ms=200) as house:
+        mover = house.game(request.seats[view.to_act[0]].player_id)
+        mine = await mover.view(request.game_id)
+        assert mine.turn == view.turn
+        await mover.move(mine, mine.durak.legal[0])
+        history = await mover.call(
+            mover.games.GetGame, game_pb2.GetGameRequest(game_id=request.game_id, history=True)
+        )
+        what = [h.WhichOneof("happening") for h in history.history]
+        assert "clock_credited" in what
+        assert not any(h.durak.HasField("turn_expired") for h in history.history)
+        verify = audit_pb2.VerifyGameRequest(game_id=request.game_id)
+        verdict = await house.operator.call(house.operator.audits.VerifyGame, verify)
+        assert not verdict.faults
+
+
 async def test_disputes_are_opened_once_and_ruled_once(tmp_path: Path) -> None:
     """A player of the game may dispute it; an operator rules; both see the outcome."""
     async with system(tmp_path) as house:

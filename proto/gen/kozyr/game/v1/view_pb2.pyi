@@ -524,6 +524,32 @@ class DealSeeded(_message.Message):
 Global___DealSeeded: _TypeAlias = DealSeeded  # noqa: Y015
 
 @_typing.final
+class ClockCredited(_message.Message):
+    """The service was out of order during a decision, whose clock is credited that time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURN_FIELD_NUMBER: _builtins.int
+    CREDIT_MS_FIELD_NUMBER: _builtins.int
+    turn: _builtins.int
+    """The decision's number."""
+    credit_ms: _builtins.int
+    """The time credited, in milliseconds."""
+    def __init__(
+        self,
+        *,
+        turn: _builtins.int = ...,
+        credit_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["credit_ms", b"credit_ms", "turn", b"turn"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClockCredited: _TypeAlias = ClockCredited  # noqa: Y015
+
+@_typing.final
 class DealRevealed(_message.Message):
     """A deal is over, and its cards are shown."""
 
@@ -707,6 +733,7 @@ class Happening(_message.Message):
     FINISHED_FIELD_NUMBER: _builtins.int
     CANCELLED_FIELD_NUMBER: _builtins.int
     DEAL_SEEDED_FIELD_NUMBER: _builtins.int
+    CLOCK_CREDITED_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """The version of the log at which it happened."""
     @_builtins.property
@@ -769,6 +796,10 @@ class Happening(_message.Message):
     def deal_seeded(self) -> Global___DealSeeded:
         """A deal's seed was committed to."""
 
+    @_builtins.property
+    def clock_credited(self) -> Global___ClockCredited:
+        """Time lost by an outage was credited."""
+
     def __init__(
         self,
         *,
@@ -788,12 +819,13 @@ class Happening(_message.Message):
         finished: Global___Finished | None = ...,
         cancelled: Global___Cancelled | None = ...,
         deal_seeded: Global___DealSeeded | None = ...,
+        clock_credited: Global___ClockCredited | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["azi", b"azi", "bot_took_over", b"bot_took_over", "cancelled", b"cancelled", "commits_closed", b"commits_closed", "deal_revealed", b"deal_revealed", "deal_seeded", b"deal_seeded", "durak", b"durak", "finished", b"finished", "happening", b"happening", "opened", b"opened", "player_returned", b"player_returned", "rami", b"rami", "recorded_time", b"recorded_time", "seed_committed", b"seed_committed", "seed_revealed", b"seed_revealed", "seeds_closed", b"seeds_closed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["azi", b"azi", "bot_took_over", b"bot_took_over", "cancelled", b"cancelled", "clock_credited", b"clock_credited", "commits_closed", b"commits_closed", "deal_revealed", b"deal_revealed", "deal_seeded", b"deal_seeded", "durak", b"durak", "finished", b"finished", "happening", b"happening", "opened", b"opened", "player_returned", b"player_returned", "rami", b"rami", "recorded_time", b"recorded_time", "seed_committed", b"seed_committed", "seed_revealed", b"seed_revealed", "seeds_closed", b"seeds_closed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["azi", b"azi", "bot_took_over", b"bot_took_over", "cancelled", b"cancelled", "commits_closed", b"commits_closed", "deal_revealed", b"deal_revealed", "deal_seeded", b"deal_seeded", "durak", b"durak", "finished", b"finished", "happening", b"happening", "opened", b"opened", "player_returned", b"player_returned", "rami", b"rami", "recorded_time", b"recorded_time", "seed_committed", b"seed_committed", "seed_revealed", b"seed_revealed", "seeds_closed", b"seeds_closed", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["azi", b"azi", "bot_took_over", b"bot_took_over", "cancelled", b"cancelled", "clock_credited", b"clock_credited", "commits_closed", b"commits_closed", "deal_revealed", b"deal_revealed", "deal_seeded", b"deal_seeded", "durak", b"durak", "finished", b"finished", "happening", b"happening", "opened", b"opened", "player_returned", b"player_returned", "rami", b"rami", "recorded_time", b"recorded_time", "seed_committed", b"seed_committed", "seed_revealed", b"seed_revealed", "seeds_closed", b"seeds_closed", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_happening: _TypeAlias = _typing.Literal["azi", "durak", "rami", "opened", "seed_committed", "commits_closed", "seed_revealed", "seeds_closed", "deal_revealed", "bot_took_over", "player_returned", "finished", "cancelled", "deal_seeded"]  # noqa: Y015
+    _WhichOneofReturnType_happening: _TypeAlias = _typing.Literal["azi", "durak", "rami", "opened", "seed_committed", "commits_closed", "seed_revealed", "seeds_closed", "deal_revealed", "bot_took_over", "player_returned", "finished", "cancelled", "deal_seeded", "clock_credited"]  # noqa: Y015
     _WhichOneofArgType_happening: _TypeAlias = _typing.Literal["happening", b"happening"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_happening) -> _WhichOneofReturnType_happening | None: ...
 

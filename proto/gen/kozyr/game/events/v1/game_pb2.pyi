@@ -312,6 +312,32 @@ class DealSeeded(_message.Message):
 Global___DealSeeded: _TypeAlias = DealSeeded  # noqa: Y015
 
 @_typing.final
+class ClockCredited(_message.Message):
+    """The service was out of order during a decision, whose clock is credited that time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURN_FIELD_NUMBER: _builtins.int
+    CREDIT_MS_FIELD_NUMBER: _builtins.int
+    turn: _builtins.int
+    """The decision's number."""
+    credit_ms: _builtins.int
+    """The time credited, in milliseconds."""
+    def __init__(
+        self,
+        *,
+        turn: _builtins.int = ...,
+        credit_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["credit_ms", b"credit_ms", "turn", b"turn"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClockCredited: _TypeAlias = ClockCredited  # noqa: Y015
+
+@_typing.final
 class DroppedCard(_message.Message):
     """A card that was dropped face down."""
 
