@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from services.game import audit, domain, settled
 from services.game.games import Games, decider
+from services.game.outages import Outages
 from services.game.reactions import settlement
 from services.game.rulebook import engine_for
 from services.lobby.model import Phase
@@ -83,7 +84,7 @@ async def _games_live_on(settings: Settings, recorded: dict[str, Any]) -> None:
         assert found == recorded
     # The time of those who were to move has long run out: their clocks go on where they stood.
     async with opened(settings, "game", clock=lambda: moment) as store:
-        games = Games(store, decider(0), Feed(store))
+        games = Games(store, decider(0), Feed(store), Outages(store._engine, 3_000))
         for game_id in running:
             await _play_on(games, game_id)
             rows = await store.read(game_id)
