@@ -1,11 +1,10 @@
 """Every frozen version opens under the present code, on both engines: nothing stored is lost."""
 
 import gzip
-import json
 import shutil
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -13,11 +12,13 @@ from kozyr.game.events.v1 import game_pb2 as stored
 from pydantic import SecretStr
 
 from services.game import audit, domain, settled
+from services.game.disputes import DECIDER, DISPUTE_VERSION
 from services.game.games import Games, decider
 from services.game.outages import Outages
-from services.game.reactions import settlement
+from services.game.reactions import Reactions, settlement
 from services.game.rulebook import engine_for
 from services.lobby.model import Phase
+from services.lobby.players import Players
 from services.lobby.tables import DECIDER as TABLES
 from services.runtime.database import close_engine, open_engine
 from services.runtime.feed import Feed
@@ -37,17 +38,20 @@ from tests.fixtures.frozen import FOLDERS, Frozen, described, game_ids, last_sta
 FROZEN = [
     Frozen(folder)
     for folder in sorted((Path(__file__).parent / "fixtures").iterdir())
-    if (folder / "games.json").exists()
+    if (folder / "content.json").exists()
 ]
 ENGINES = ("sqlite", "postgresql")
+Present = dict[str, dict[str, str]]
 
 
 @pytest.mark.parametrize("frozen", FROZEN, ids=lambda f: f.folder.name)
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_frozen_version_lives_on(frozen: Frozen, engine: str, tmp_path: Path) -> None:
+async def test_a_frozen_version_lives_on(
+    frozen: Frozen, engine: str, tmp_path: Path, present: Present
+) -> None:
     """Migrated by the present code, its games verify and end as they ended, those that ran are
     played to their end and paid out, its tables load and its books balance."""
-    recorded = json.loads(frozen.games.read_text("utf-8"))
+    recorded = frozen.games()
     shutil.copytree(frozen.data, tmp_path, dirs_exist_ok=True)
     settings = Settings(data_folder=tmp_path)
     made = []
@@ -63,7 +67,8 @@ async def test_a_frozen_version_lives_on(frozen: Frozen, engine: str, tmp_path: 
         await _games_live_on(settings, recorded)
         await _books_balance(settings, game_ids(recorded, running=True))
         await _tables_load(settings, recorded)
-        await _schemas_are_the_present_ones(settings, engine, tmp_path)
+        await _players_sign_in(settings, frozen.players())
+        assert await _schemas(settings, engine) == present[engine]
     finally:
         for url in made:
             postgres.drop_database(url)
@@ -80,15 +85,34 @@ async def _games_live_on(settings: Settings, recorded: dict[str, Any]) -> None:
         async for head, rows in logs(store):
             assert audit.verify_log(head.stream, rows, head) == []
             found[str(head.stream)] = described(rows)
-            moment = max(moment, rows[-1].recorded_at)
+            moment = max(moment, last_state(rows).deadline or 0)
         assert found == recorded
-    # The time of those who were to move has long run out: their clocks go on where they stood.
+    # The moment at which the last of the turns that were being thought about is over.
     async with opened(settings, "game", clock=lambda: moment) as store:
         games = Games(store, decider(0), Feed(store), Outages(store._engine, 3_000))
+        disputes = Streams(store, DECIDER)
+        ruled = [
+            (await disputes.load(head.stream)).state.ruled is not None
+            async for head in store.streams()
+            if head.stream.version == DISPUTE_VERSION
+        ]
+        assert sorted(ruled) == [False, True]
+        await _due_work_is_done(games, running)
         for game_id in running:
             await _play_on(games, game_id)
             rows = await store.read(game_id)
             assert audit.verify_log(game_id, rows, await store.head(game_id)) == []
+
+
+async def _due_work_is_done(games: Games, running: list[UUID]) -> None:
+    """What was to happen later is understood: where a turn's time is up the rule's move is made."""
+    before = {game_id: (await games.load(game_id)).version for game_id in running}
+    reactions = Reactions(games, cast(Any, None))
+    for row in await games.store.claim("later", limit=100, lease_ms=1_000):
+        if row.kind == "turn":
+            await reactions.handle(row.kind, row)
+    for game_id in running:
+        assert (await games.load(game_id)).version > before[game_id]
 
 
 async def _play_on(games: Games, game_id: UUID) -> None:
@@ -154,53 +178,62 @@ async def _tables_load(settings: Settings, recorded: dict[str, Any]) -> None:
     assert {str(table.game) for table in found} == set(recorded)
 
 
-async def _schemas_are_the_present_ones(settings: Settings, engine: str, folder: Path) -> None:
-    """Frozen databases, once migrated, are made as a new one is."""
-    for service, versions in FOLDERS.items():
-        if engine == "sqlite":
-            new = folder / f"{service}.new.db"
-            await migrate(f"sqlite+aiosqlite:///{new}", versions)
-            present = dumps.sqlite_schema(folder / f"{service}.db")
-            assert present == dumps.sqlite_schema(new)
-            continue
-        url = postgres.create_database()
-        try:
+async def _players_sign_in(settings: Settings, secrets: dict[UUID, str]) -> None:
+    """Players have their names and come in with the secrets they were given then."""
+    engine = open_engine(settings.database_url("lobby"))
+    players = Players(engine)
+    names = {(await players.sign_in(player, secret))[0].name for player, secret in secrets.items()}
+    assert names == {"Ana", "Boris"}
+    await close_engine(engine)
+
+
+async def _schemas(settings: Settings, engine: str) -> dict[str, str]:
+    """Each service's schema as it stands."""
+    if engine == "sqlite":
+        return {s: dumps.sqlite_schema(settings.data_folder / f"{s}.db") for s in FOLDERS}
+    return {s: await dumps.postgres_schema(settings.database_url(s)) for s in FOLDERS}
+
+
+@pytest.fixture(scope="module")
+def present(tmp_path_factory: pytest.TempPathFactory) -> Present:
+    """What new databases are made of, by engine and service."""
+    folder = tmp_path_factory.mktemp("present")
+
+    async def make() -> Present:
+        made: Present = {engine: {} for engine in ENGINES}
+        for service, versions in FOLDERS.items():
+            path, url = folder / f"{service}.db", postgres.create_database()
+            await migrate(f"sqlite+aiosqlite:///{path}", versions)
+            made["sqlite"][service] = dumps.sqlite_schema(path)
             await migrate(url, versions)
-            present = await dumps.postgres_schema(settings.database_url(service))
-            assert present == await dumps.postgres_schema(url)
-        finally:
+            made["postgresql"][service] = await dumps.postgres_schema(url)
             postgres.drop_database(url)
+        return made
+
+    return postgres.in_own_loop(make())
 
 
 @pytest.mark.parametrize("frozen", FROZEN, ids=lambda f: f.folder.name)
+@pytest.mark.parametrize("service", FOLDERS)
 async def test_a_frozen_schema_is_migrated_to_the_present_one(
-    frozen: Frozen, tmp_path: Path
+    frozen: Frozen, service: str, postgres_url: str, tmp_path: Path, present: Present
 ) -> None:
     """On both engines: the schema alone, then the migrations since, is what a new database is."""
-    for service, versions in FOLDERS.items():
-        old, new = tmp_path / f"{service}.db", tmp_path / f"{service}.new.db"
-        dumps.load_sqlite(old, frozen.schema(service, "sqlite").read_text("utf-8"))
-        for path in (old, new):
-            await migrate(f"sqlite+aiosqlite:///{path}", versions)
-        assert dumps.sqlite_schema(old) == dumps.sqlite_schema(new)
-        urls = [postgres.create_database() for _ in range(2)]
-        try:
-            script = frozen.schema(service, "postgresql").read_text("utf-8")
-            await dumps.load_postgres(urls[0], script)
-            for url in urls:
-                await migrate(url, versions)
-            schemas = [await dumps.postgres_schema(url) for url in urls]
-            assert schemas[0] == schemas[1]
-        finally:
-            for url in urls:
-                postgres.drop_database(url)
+    path = tmp_path / f"{service}.db"
+    dumps.load_sqlite(path, frozen.schema(service, "sqlite").read_text("utf-8"))
+    await migrate(f"sqlite+aiosqlite:///{path}", FOLDERS[service])
+    assert dumps.sqlite_schema(path) == present["sqlite"][service]
+    script = frozen.schema(service, "postgresql").read_text("utf-8")
+    await dumps.load_postgres(postgres_url, script)
+    await migrate(postgres_url, FOLDERS[service])
+    assert await dumps.postgres_schema(postgres_url) == present["postgresql"][service]
 
 
 def test_the_release_is_frozen() -> None:
     """There is a frozen version, and it holds games of every kind, ended and running."""
     assert FROZEN
     for frozen in FROZEN:
-        recorded = json.loads(frozen.games.read_text("utf-8"))
+        recorded = frozen.games()
         for running in (False, True):
             kinds = {
                 recorded[str(i)]["rules"].split()[0] for i in game_ids(recorded, running=running)
