@@ -175,7 +175,12 @@ async def _tables_load(settings: Settings, recorded: dict[str, Any]) -> None:
             assert await verify_stream(store, head.stream) is None
     playing = {table.game for table in found if table.phase is Phase.PLAYING}
     assert playing == set(game_ids(recorded, running=True))
-    assert {str(table.game) for table in found} == set(recorded)
+    assert {str(table.game) for table in found if table.game} == set(recorded)
+    (waiting,) = [table for table in found if not table.game]
+    assert waiting.phase is Phase.WAITING
+    assert waiting.rules is not None
+    assert waiting.rules.invite_code
+    assert [seat.ready for _, seat in waiting.taken()] == [True]
 
 
 async def _players_sign_in(settings: Settings, secrets: dict[UUID, str]) -> None:
