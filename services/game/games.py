@@ -38,6 +38,10 @@ def _deadline(state: State) -> int | None:
     return state.deadline
 
 
+def _request_id(request: Message) -> str:
+    return str(getattr(request, "request_id"))  # noqa: B009 - any message
+
+
 class Games:
     """Every game this service hosts."""
 
@@ -73,24 +77,38 @@ class Games:
     async def change(
         self, game_id: UUID, command: domain.GameCommand, request: Message, *, scope: str
     ) -> Outcome[State]:
-        """Carry out a caller's command once; `scope` (a seat, `lobby`) keeps request ids apart.
+        """Carry out the lobby's command once; `scope` keeps request ids of its RPCs apart."""
+        return await self._transact(
+            game_id,
+            command,
+            request_id=f"{scope}/{_request_id(request)}",
+            body_hash=fingerprint(request),
+            metadata=stored.Metadata(actor="server"),
+        )
 
-        A move that an outage made late is taken, once its clock has been credited.
+    async def play(
+        self, state: State, seat: int, command: domain.GameCommand, request: Message
+    ) -> Outcome[State]:
+        """Carry out a player's command once.
+
+        A move that an outage made late is taken, once its clock has been credited. The fingerprint
+        of a plain request would tell a card that was dropped face down (AZI-7) to whoever reads the
+        log and tries all; so it is keyed with a secret of the game that is never laid open.
         """
         change = partial(
             self._transact,
-            game_id,
+            state.game_id,
             command,
-            request_id=f"{scope}/{getattr(request, 'request_id')}",  # noqa: B009 - any message
-            body_hash=fingerprint(request),
-            metadata=stored.Metadata(actor="player" if scope.isdigit() else "server"),
+            request_id=f"{seat}/{_request_id(request)}",
+            body_hash=fingerprint(request, state.bot_seed),
+            metadata=stored.Metadata(actor="player"),
         )
         try:
             return await change()
         except Refused as refused:
             if not isinstance(command, domain.Play) or refused.reason != "DEADLINE_PASSED":
                 raise
-            if not await self.credit(game_id, command.turn):
+            if not await self.credit(state.game_id, command.turn):
                 raise
         return await change()
 

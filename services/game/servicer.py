@@ -80,11 +80,10 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         """Take a seed's hash and acknowledge it under the service's signature."""
         loaded = await self._load(request.game_id)
         seat = seat_of(loaded.state, caller())
-        game_id = loaded.state.game_id
         command = domain.CommitSeed(seat, request.hash)
-        outcome = await self._games.change(game_id, command, request, scope=str(seat))
+        outcome = await self._games.play(loaded.state, seat, command, request)
         row = outcome.appended.events[0]
-        signature = acknowledge(self._key, game_id, seat, request.hash, row.hash)
+        signature = acknowledge(self._key, loaded.state.game_id, seat, request.hash, row.hash)
         return game_pb2.CommitSeedResponse(
             seat=seat, version=row.version, head=row.hash, signature=signature
         )
@@ -96,7 +95,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         loaded = await self._load(request.game_id)
         seat = seat_of(loaded.state, caller())
         command = domain.RevealSeed(seat, request.seed)
-        outcome = await self._games.change(loaded.state.game_id, command, request, scope=str(seat))
+        outcome = await self._games.play(loaded.state, seat, command, request)
         return game_pb2.RevealSeedResponse(version=outcome.appended.events[0].version)
 
     async def SubmitMove(
@@ -107,7 +106,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         seat = seat_of(loaded.state, caller())
         move = requests.move_of(loaded.state, request.move)
         command = domain.Play(seat, request.turn, move)
-        outcome = await self._games.change(loaded.state.game_id, command, request, scope=str(seat))
+        outcome = await self._games.play(loaded.state, seat, command, request)
         return game_pb2.SubmitMoveResponse(view=self._view(outcome, seat))
 
     async def LeaveGame(
@@ -116,9 +115,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         """Leave for good."""
         loaded = await self._load(request.game_id)
         seat = seat_of(loaded.state, caller())
-        outcome = await self._games.change(
-            loaded.state.game_id, domain.LeaveSeat(seat), request, scope=str(seat)
-        )
+        outcome = await self._games.play(loaded.state, seat, domain.LeaveSeat(seat), request)
         return game_pb2.LeaveGameResponse(view=self._view(outcome, seat))
 
     async def WatchGame(

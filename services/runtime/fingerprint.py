@@ -1,11 +1,17 @@
 """What a request asks, as 32 bytes: the same request id with another fingerprint is refused."""
 
 import hashlib
+import hmac
 
 from google.protobuf.message import Message
 
 
-def fingerprint(request: Message) -> bytes:
-    """SHA-256 of a request: its type's name and its octets."""
+def fingerprint(request: Message, key: bytes | None = None) -> bytes:
+    """SHA-256 of a request: its type's name and its octets.
+
+    With a key it is an HMAC, for requests that say what nobody may find out by trying all there
+    could be.
+    """
     octets = request.SerializeToString(deterministic=True)
-    return hashlib.sha256(request.DESCRIPTOR.full_name.encode() + b"\0" + octets).digest()
+    named = request.DESCRIPTOR.full_name.encode() + b"\0" + octets
+    return hashlib.sha256(named).digest() if key is None else hmac.digest(key, named, "sha256")

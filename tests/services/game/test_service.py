@@ -9,6 +9,7 @@ import pytest
 from kozyr.game.v1 import audit_pb2, game_pb2, view_pb2
 
 from services.kernel.errors import Kind, Refused
+from services.runtime.fingerprint import fingerprint
 from tests.services.game.system import Seat, System, new_id, setup, system
 
 
@@ -204,6 +205,30 @@ async def test_a_blind_bot_looks_and_then_drops_in_one_decision(tmp_path: Path) 
         bidding = names.index("azi.BiddingOpened")
         assert names[:bidding].count("azi.BlindLookedAt") == 3
         assert "azi.TurnExpired" not in names
+
+
+async def test_a_dropped_card_cannot_be_found_by_trying(tmp_path: Path) -> None:
+    """The log keeps of a request only what says nothing of the card without the game's secret."""
+    async with system(tmp_path) as house:
+        four = setup(variant="azi", people=2, bots=0)
+        four.options.azi.deal_size = 4
+        request = await house.open(four)
+        seats = [house.game(seat.player_id) for seat in request.seats]
+        await dealt(seats[0], request.game_id)
+        view = await seats[0].view(request.game_id)
+        await seats[0].move(view, view.azi.legal[0], "drop")
+        log = audit_pb2.ReadLogRequest(game_id=request.game_id)
+        rows = (await house.operator.call(house.operator.audits.ReadLog, log)).rows
+        stored = next(row.body_hash for row in rows if row.request_id == "0/drop")
+        tried = []
+        for move in view.azi.legal:
+            guess = game_pb2.SubmitMoveRequest(
+                request_id="drop", game_id=view.game_id, turn=view.turn
+            )
+            guess.move.azi.CopyFrom(move)
+            tried.append(fingerprint(guess))
+        assert len(tried) == 4
+        assert stored not in tried
 
 
 async def test_bots_are_given_their_own_seats_view(tmp_path: Path) -> None:

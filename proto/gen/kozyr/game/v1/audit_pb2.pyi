@@ -83,7 +83,9 @@ class LogRow(_message.Message):
     request_id: _builtins.str
     """The request id, on the first event of an append."""
     body_hash: _builtins.bytes
-    """SHA-256 of the request's body, on the first event of an append."""
+    """A fingerprint of the request, on the first event of an append; players' are keyed with a
+    secret of the game, so that no card can be found by trying.
+    """
     recorded_at: _builtins.int
     """When it was recorded, Unix microseconds of the database's clock."""
     hash: _builtins.bytes
