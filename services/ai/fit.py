@@ -11,6 +11,8 @@ from engines import azi, durak, rami
 from engines.api import CHIPS_MAX
 from engines.cards import PACK_SIZE, Card
 
+AZI_HAND_MAX = 4
+RAMI_HAND_MAX = 11
 LEGAL_MAX = 1_000
 """More moves than any hand has."""
 AZI_KINDS: Mapping[azi.Phase, tuple[type, ...]] = {
@@ -57,7 +59,8 @@ def _check_azi(view: azi.View) -> None:
     _must(view.turned is not None, "turned", "is required")
     cards = [*view.hand, *(play.card for play in plays)]
     _check_cards((*cards, view.turned, view.dropped), azi.PACK, "hand")
-    _must(len(view.hand) <= view.options.deal_size, "hand", "too many cards")
+    _must(len(view.hand) <= AZI_HAND_MAX, "hand", "too many cards")
+    _must(0 < view.options.min_bet <= CHIPS_MAX, "options.min_bet", "out of range")
     kinds = AZI_KINDS.get(view.phase, ())
     _must(all(isinstance(m, kinds) for m in view.legal), "legal", "not moves of this phase")
     for move in view.legal:
@@ -116,7 +119,6 @@ def _check_rami(view: rami.View) -> None:
         _must(any(isinstance(m, rami.Discard) for m in view.legal), "legal", "no card to discard")
 
 
-RAMI_HAND_MAX = 11
 _CHECKS: Mapping[str, Callable[[Any], None]] = {
     "azi": _check_azi,
     "durak": _check_durak,

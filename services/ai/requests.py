@@ -7,6 +7,7 @@ from uuid import UUID
 from kozyr.ai.v1 import ai_pb2 as pb
 from kozyr.game.v1 import variant_pb2, view_pb2
 
+from engines.api import InvalidOption
 from services.ai import fit
 from services.ai.bots import Level
 from services.ai.thinking import Question
@@ -53,7 +54,10 @@ def _view(game: str, message: view_pb2.GameView) -> Any:
         raise _no_move()
     if table != game:
         raise invalid(f"view.{table}", f"is not a view of {game}")
-    view = games.of(game).view.from_wire(getattr(message, table), f"view.{table}")
+    try:
+        view = games.of(game).view.from_wire(getattr(message, table), f"view.{table}")
+    except InvalidOption as wrong:
+        raise invalid(f"view.{table}.options.{wrong.option}", wrong.problem) from None
     if not view.legal:
         raise _no_move()
     try:

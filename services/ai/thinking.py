@@ -6,6 +6,7 @@ Nothing here knows gRPC, so that a worker starts fast and holds nothing it does 
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from multiprocessing.connection import Connection
@@ -64,10 +65,7 @@ def answer_all(connection: Connection) -> None:
     An interrupt from the terminal is meant for the service, which ends its workers itself.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    connection.send(READY)
-    while True:
-        try:
-            question = connection.recv()
-        except EOFError:
-            return
-        connection.send(think(question))
+    with suppress(EOFError, OSError):
+        connection.send(READY)
+        while True:
+            connection.send(think(connection.recv()))

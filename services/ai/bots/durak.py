@@ -29,15 +29,19 @@ from services.ai.bots.choice import Choice, Level
 TRUMP_WORTH = 12
 """A trump counts as so many ranks more."""
 COPY_WORTH = 3.6
-"""What another card of the same rank makes an attack card better, in ranks."""
+"""What another card of the same rank makes an attack card better, in ranks, between two: among
+more, others add to the bout as well."""
+UNBEATEN_WORTH = 3.0
+"""What a card that the defender surely cannot beat is better to add, in ranks."""
 NEW_RANK_COST = 2.7
 """What a rank new to the table costs a defender, in ranks: attackers may add it."""
 GENEROUS_RANK = 5
 """The highest rank (seven) given to a defender who takes while the talon is thick."""
+DUEL = 2
+"""Seats that still play when there are no others to mind."""
 THICK_TALON = 6
 SPARING_TALON = 8
 """With more cards in the talon than this a king or ace of trumps is not spent on a defence."""
-PLAYERS_AT_THE_END = 2
 STALE_BOUTS = 3
 """After so many bouts a seat without a discard nobody takes by choice: the deal must move on."""
 
@@ -55,7 +59,7 @@ def _played_out(view: View, history: Sequence[Happening]) -> Choice[Move] | None
     hidden = unseen(view, Level.NORMAL)
     talon = (view.shown,) if view.talon and view.shown is not None else ()
     others = [view.counts[seat] for seat in playing if seat != view.seat]
-    if len(playing) != PLAYERS_AT_THE_END or view.talon > 1 or others != [len(hidden)]:
+    if len(playing) != DUEL or view.talon > 1 or others != [len(hidden)]:
         return None
     values = endgame.values(view, hidden, talon)
     if values is None:
@@ -120,9 +124,10 @@ def _open(view: View, attacks: Sequence[Attack], level: Level) -> Choice[Move]:
         lowest = min(attacks, key=lambda move: (worth(view, move.card), move.card))
         return Choice(lowest, f"Begin low, with {text(lowest.card)}.")
     ranks = [rank(card) for card in view.hand]
+    duel = len(view.counts) - len(view.out) == DUEL
 
     def cost(move: Attack) -> tuple[float, int]:
-        copies = ranks.count(rank(move.card)) - 1
+        copies = ranks.count(rank(move.card)) - 1 if duel else 0
         return worth(view, move.card) - COPY_WORTH * copies, move.card
 
     best = min(attacks, key=cost)
@@ -139,11 +144,13 @@ def _add(view: View, attacks: Sequence[Attack], level: Level) -> Choice[Move]:
     if level is Level.EASY or taking:
         lowest = min(attacks, key=lambda move: (worth(view, move.card), move.card))
         return Choice(lowest, f"Add the lowest card that fits, {text(lowest.card)}.")
-    best = max(
-        attacks,
-        key=lambda m: (chance_unbeaten(view, m.card, level), -worth(view, m.card), -m.card),
-    )
-    return Choice(best, f"The defender is the least likely to beat {text(best.card)}.")
+
+    def cost(move: Attack) -> tuple[float, int]:
+        unbeaten = chance_unbeaten(view, move.card, level)
+        return worth(view, move.card) - UNBEATEN_WORTH * unbeaten, move.card
+
+    best = min(attacks, key=cost)
+    return Choice(best, f"{text(best.card)} costs me little and is hard to beat.")
 
 
 def _spares(view: View, card: Card, *, taking: bool) -> bool:

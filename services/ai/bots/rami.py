@@ -16,8 +16,10 @@ from engines.rami import (
     DrawDiscard,
     DrawStock,
     Happening,
+    LaidOff,
     LayOff,
     Meld,
+    MeldLaid,
     Move,
     RoundDealt,
     Source,
@@ -113,6 +115,8 @@ def _discard(view: View, history: Sequence[Happening], level: Level) -> Choice[M
         dearest = max(lonely, key=lambda m: (cost(m.card), -m.card))
         return Choice(dearest, f"{text(dearest.card)} is dear and goes with nothing.")
     seen = frozenset((*view.hand, *view.discard, *(c for m in view.melds for c in m.cards)))
+    if level is Level.HARD:
+        seen |= {card for hand in view.known for card in hand.cards}
     danger = _danger(view, history, level)
 
     def gain(move: Discard) -> tuple[float, int]:
@@ -167,6 +171,8 @@ def _appetites(
                 top = card
                 left.setdefault(seat, set()).add(card)
                 taken.setdefault(seat, set()).discard(card)
+            case MeldLaid(seat=seat, cards=laid) | LaidOff(seat=seat, cards=laid):
+                taken.setdefault(seat, set()).difference_update(laid)
             case _:
                 pass
     return taken, left

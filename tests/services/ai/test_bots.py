@@ -139,3 +139,38 @@ def test_a_view_without_a_move_is_not_decided() -> None:
         with pytest.raises(NoMove):
             choose("durak", view, (), Level.NORMAL, Random(1))
         break
+
+
+def test_no_bot_of_rami_looks_back_beyond_the_deal() -> None:
+    """The history from the round's deal on is as good as that of the whole match."""
+    later = 0
+    for played in random_games("rami", range(laws.games(8))):
+        for position in played:
+            if not position.view.legal:
+                continue
+            whole = position.history
+            deals = [i for i, h in enumerate(whole) if isinstance(h, rami.RoundDealt)]
+            later += len(deals) > 1
+            for level in Level:
+                recent = choose("rami", position.view, whole[deals[-1] :], level, Random(1))
+                assert recent == choose("rami", position.view, whole, level, Random(1))
+    assert later > 20
+
+
+def test_a_beginner_buys_back_in_what_others_decline() -> None:
+    """After an azi an easy bot pays a price that is small to it; the others never do (AZI-39)."""
+    answers: dict[Level, set[str]] = {level: set() for level in Level}
+    for seed in range(400):
+        state = azi.initial(azi.Options(azi_entry="half_bank"), 5, stacks=(1_000,) * 5)
+        movers = [bot(Level.EASY, f"{seed}/{seat}") for seat in range(5)]
+        for position in play("azi", state, laws.Decks(seed), movers):
+            if position.state.phase is azi.Phase.BUYING_BACK:
+                for level in Level:
+                    answers[level].add(type(sound(position, level)).__name__)
+        if answers[Level.EASY]:
+            break
+    assert answers == {
+        Level.EASY: {"BuyBack"},
+        Level.NORMAL: {"Decline"},
+        Level.HARD: {"Decline"},
+    }
