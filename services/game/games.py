@@ -1,6 +1,7 @@
 """Games on their streams: loading, changing, reading back."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from uuid import UUID
 
@@ -139,12 +140,13 @@ class Games:
             lost_ms = await self._outages.since(state.turn_at) // 1_000
         if lost_ms <= state.credit_ms:
             return False
-        await self.act(
-            game_id,
-            domain.Credit(turn, lost_ms),
-            request_id=f"credit:{turn}:{lost_ms}",
-            metadata=stored.Metadata(actor="server"),
-        )
+        with suppress(domain.Moot):  # somebody else was faster
+            await self.act(
+                game_id,
+                domain.Credit(turn, lost_ms),
+                request_id=f"credit:{turn}:{lost_ms}",
+                metadata=stored.Metadata(actor="server"),
+            )
         return True
 
     async def cancel(self, game_id: UUID, request: Message) -> bool:

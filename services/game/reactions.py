@@ -4,6 +4,7 @@ Each is a due row, claimed by any replica. Every action has a request id derived
 doing it twice has the effect of once.
 """
 
+import asyncio
 import hmac
 from dataclasses import dataclass
 from uuid import UUID
@@ -23,6 +24,7 @@ from services.game.peers import Peers
 from services.game.requests import move_of
 from services.game.results import bank_flows
 from services.game.rulebook import engine_for
+from services.game.work import deadline_key
 from services.kernel.envelope import Claimed
 from services.kernel.errors import Kind, Refused
 
@@ -61,10 +63,20 @@ class Reactions:
                 raise ValueError(f"no such work: {kind}")
 
     async def _expire(self, row: Claimed) -> None:
-        """The rule's move for a seat whose time is up, unless an outage took some of that time."""
+        """The rule's move for a seat whose time is up, unless an outage took some of that time.
+
+        A clock credited meanwhile has a row of its own. A credited one may come due early, where
+        this machine's clock is ahead of the database's.
+        """
         seat, turn = _decision(row.key)
-        if not await self.games.credit(row.stream, turn):
-            await self._act(row, domain.Expire(seat, turn), stored.Metadata(actor="server"))
+        if await self.games.credit(row.stream, turn):
+            return
+        state = (await self.games.load(row.stream)).state
+        if state.turn != turn or state.deadline is None or row.key != deadline_key(state, seat):
+            return
+        early_us = state.deadline - await self.games.store.now()
+        await asyncio.sleep(max(0, early_us) / 1_000_000)
+        await self._act(row, domain.Expire(seat, turn), stored.Metadata(actor="server"))
 
     async def _act(
         self, row: Claimed, command: domain.GameCommand, metadata: stored.Metadata
@@ -90,6 +102,9 @@ class Reactions:
             except Refused as refused:
                 if refused.kind is Kind.UNAVAILABLE or refused.reason == "CONTENDED":
                     raise
+                late = refused.reason == "DEADLINE_PASSED"
+                if late and await self.games.credit(row.stream, turn):
+                    continue
                 if _is_asked((await self.games.load(row.stream)).state, seat, turn):
                     # The deadline's own move follows; no bot must get here by its choice.
                     log.error(

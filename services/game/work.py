@@ -21,15 +21,19 @@ def due_work(state: State, bot_delay_ms: int) -> dict[tuple[str, str], int]:
         case Stage.PLAYING:
             work = {}
             for seat in engine_for(state.rules).to_act(state.engine):
-                key = f"{seat}.{state.turn}"
-                work["turn", f"{key}.{state.credits}"] = _left_ms(state)
+                work["turn", deadline_key(state, seat)] = _left_ms(state)
                 if state.seats[seat].is_bot:
-                    work["bot", key] = bot_delay_ms
+                    work["bot", f"{seat}.{state.turn}"] = bot_delay_ms
             return work
         case Stage.FINISHED | Stage.CANCELLED:
             return {("end", ""): 0}
         case _:
             assert_never(state.stage)
+
+
+def deadline_key(state: State, seat: int) -> str:
+    """The key of the row for a seat's present deadline; a credited clock has another one."""
+    return f"{seat}.{state.turn}.{state.credits}"
 
 
 def _left_ms(state: State) -> int:
