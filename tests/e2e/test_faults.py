@@ -1,0 +1,395 @@
+"""Crashes, broken databases and neighbours that are away: real processes, one house for all.
+
+Whatever was acknowledged is in the log afterwards, games go on, and no chip is lost.
+"""
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import grpc
+import pytest
+import pytest_asyncio
+from kozyr.game.v1 import audit_pb2, game_pb2, game_pb2_grpc, view_pb2
+from kozyr.lobby.v1 import lobby_pb2
+from kozyr.wallet.v1 import wallet_pb2
+
+from services.cli.client import ENDED, Player, new_request_id, view_of
+from tests.e2e.house import House, house, legal, play_out, rules, start, until
+
+Code = grpc.StatusCode
+SQLITE_FILES = ("", "-wal", "-shm")
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def given(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    """One house for all of it; quiet logs, so that they are shorter than the databases."""
+    folder = tmp_path_factory.mktemp("faults")
+    async with house(folder, KOZYR_LOG_LEVEL="warning") as made:
+        yield made
+
+
+@dataclass
+class Acknowledged:
+    """Requests of one game that were answered: their ids, and the version each led to."""
+
+    game_id: str
+    versions: dict[str, int] = field(default_factory=dict)
+    ended: bool = False
+
+
+async def play(player: Player, game_id: str, rng: Random, made: Acknowledged) -> None:
+    """Play a seat to the end, however often the service goes away, keeping what was answered."""
+    games = player.stub("game", game_pb2_grpc.GameServiceStub)
+    async for message in player.watch(game_id):
+        view = view_of(message)
+        if view is None or not legal(view):
+            continue
+        request = game_pb2.SubmitMoveRequest(
+            request_id=new_request_id(), game_id=game_id, turn=view.turn
+        )
+        variant = view.WhichOneof("table") or ""
+        getattr(request.move, variant).CopyFrom(rng.choice(legal(view)))
+        reply = await player.call("game", games.SubmitMove, request)
+        assert reply.view.version > view.version
+        made.versions[request.request_id] = reply.view.version
+    made.ended = True
+
+
+async def assert_all_stored(given: House, made: Acknowledged) -> None:
+    """Every answered request is in the log, at no later version than was answered."""
+    rows: dict[str, int] = {}
+    after, more = 0, True
+    while more:
+        request = audit_pb2.ReadLogRequest(
+            game_id=made.game_id, after_version=after, page_size=1_000
+        )
+        answer = await given.send("game", "ReadLog", request, given.token("operator"))
+        page = audit_pb2.ReadLogResponse.FromString(answer.reply)
+        for row in page.rows:
+            if row.request_id:
+                rows[row.request_id.rpartition("/")[2]] = row.version
+        after, more = page.rows[-1].version, page.more
+    for request_id, version in made.versions.items():
+        assert rows[request_id] <= version
+
+
+def pid(given: House, name: str) -> int:
+    """The process of a service."""
+    return given.stack._processes[name].pid
+
+
+async def is_serving(given: House, name: str) -> bool:
+    """Whether a service says that it is well."""
+    channel: Any = given.channel(name)
+    check = channel.unary_unary("/grpc.health.v1.Health/Check")
+    try:
+        return bool(await check(b"", timeout=5) == b"\x08\x01")
+    except grpc.aio.AioRpcError:
+        return False
+
+
+async def serving(given: House, name: str) -> None:
+    """Wait until it is well."""
+    await until(lambda: is_serving(given, name))
+
+
+async def sick(given: House, name: str) -> None:
+    """Wait until it says that it is not."""
+
+    async def unwell() -> bool:
+        return not await is_serving(given, name)
+
+    await until(unwell)
+
+
+async def assert_sound(given: House, *games: str) -> None:
+    """Chips add up, nothing stays reserved, and the audits of these games find nothing."""
+
+    async def nothing_open() -> bool:
+        trial = await given.trial()
+        assert trial.sound
+        return trial.open_reservations == 0
+
+    await until(nothing_open)
+    for game in games:
+        assert list((await given.verify(game)).faults) == []
+
+
+async def test_a_killed_game_service_goes_on_with_the_same_games(given: House) -> None:
+    """SIGKILL in the middle of three games, twice: every answered move is there, all are ended."""
+    players = [await given.player() for _ in range(3)]
+    made = []
+    for player, variant in zip(players, ("azi", "durak", "rami"), strict=True):
+        _, game = await start(player, rules(variant, 3))
+        made.append(Acknowledged(game))
+    playing = [
+        asyncio.create_task(play(player, done.game_id, Random(n), done))
+        for n, (player, done) in enumerate(zip(players, made, strict=True))
+    ]
+    for moves in (3, 9):
+
+        async def enough(moves: int = moves) -> bool:
+            return any(len(done.versions) >= moves or done.ended for done in made)
+
+        await until(enough)
+        await given.stack.kill("game")
+        await given.stack.start("game")
+    async with asyncio.timeout(120):
+        await asyncio.gather(*playing)
+    for done in made:
+        assert done.ended
+        await assert_all_stored(given, done)
+    await assert_sound(given, *(done.game_id for done in made))
+    for player in players:
+        await player.close()
+
+
+async def submit(given: House, player: Player, game_id: str, request_id: str) -> Any:
+    """Try one move once; the raw answer."""
+    view = await player.view(game_id)
+    return await _try(given, player, view, request_id)
+
+
+async def _try(given: House, player: Player, view: view_pb2.GameView, request_id: str) -> Any:
+    request = game_pb2.SubmitMoveRequest(
+        request_id=request_id, game_id=view.game_id, turn=view.turn
+    )
+    getattr(request.move, view.WhichOneof("table") or "").CopyFrom(legal(view)[0])
+    return await given.send("game", "SubmitMove", request, player.access_token)
+
+
+async def waiting_game(given: House) -> tuple[list[Player], str]:
+    """Two persons at a long game of Rami that waits for one of them."""
+    one, two = await given.player(), await given.player()
+    asked = rules("rami", 2, turn_ms=600_000)
+    asked.options.rami.target = 1_000
+    _, game = await start(one, asked, two)
+
+    async def dealt() -> bool:
+        return (await one.view(game)).stage == view_pb2.STAGE_PLAYING
+
+    await until(dealt)
+    return [one, two], game
+
+
+async def mover(players: list[Player], game: str) -> tuple[Player, view_pb2.GameView]:
+    """Whose turn it is, and what he sees."""
+    for player in players:
+        view = await player.view(game)
+        if legal(view):
+            return player, view
+    raise AssertionError("it is nobody's turn")
+
+
+def moved(data: Path, name: str, there: bool) -> None:
+    """Move a database away, or back."""
+    for suffix in SQLITE_FILES:
+        here, away = data / f"{name}.db{suffix}", data / f"away.db{suffix}"
+        source, target = (here, away) if there else (away, here)
+        if source.exists():
+            source.rename(target)
+
+
+async def test_a_database_moved_away_and_back(given: House) -> None:
+    """Nothing is acknowledged meanwhile; back again, the same request goes through, once."""
+    players, game = await waiting_game(given)
+    player, view = await mover(players, game)
+    moved(given.stack.data, "game", there=True)
+    try:
+        answer = await _try(given, player, view, "while-away")
+        assert (answer.code, answer.reason) == (Code.UNAVAILABLE, "STORE_UNAVAILABLE")
+        looked = await given.send(
+            "game", "GetGame", game_pb2.GetGameRequest(game_id=game), player.access_token
+        )
+        assert looked.code in (Code.OK, Code.UNAVAILABLE)
+        await sick(given, "game")
+    finally:
+        moved(given.stack.data, "game", there=False)
+    await serving(given, "game")
+    assert (await player.view(game)).version == view.version
+    answer = await _try(given, player, view, "while-away")
+    assert answer.code is Code.OK
+    assert await _try(given, player, view, "while-away") == answer
+    assert list((await given.verify(game)).faults) == []
+    for each in players:
+        await each.close()
+
+
+@pytest.mark.parametrize("name", ["game", "wallet", "lobby"])
+async def test_a_full_disk(given: House, name: str) -> None:
+    """No file may grow: UNAVAILABLE, health says so or calls are served; space again, all goes on.
+
+    What was acknowledged on the full disk is there afterwards, what was not can be repeated.
+    """
+    players, game = await waiting_game(given)
+    operator = given.token("operator")
+    log = given.stack.logs / f"{name}.log"
+    process = pid(given, name)
+    # Large enough for the log of the process, too small for any commit of the database.
+    full = max(log.stat().st_size, 4_096)
+    before = resource.prlimit(process, resource.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))
+    acknowledged: list[str] = []
+    refused: list[str] = []
+
+    async def change(request_id: str) -> Any:
+        match name:
+            case "game":
+                player, view = await mover(players, game)
+                return await _try(given, player, view, request_id)
+            case "wallet":
+                grant = wallet_pb2.GrantRequest(
+                    request_id=request_id,
+                    account_id=players[0].player_id,
+                    chips=1,
+                    reason="A test.",
+                )
+                return await given.send("wallet", "Grant", grant, operator)
+            case _:
+                asked = lobby_pb2.CreateTableRequest(request_id=request_id, rules=rules("durak", 2))
+                token = players[0].access_token
+                return await given.send("lobby", "CreateTable", asked, token)
+
+    try:
+        for n in range(12):
+            answer = await change(f"full-{name}-{n}")
+            if answer.code is Code.OK:
+                acknowledged.append(f"full-{name}-{n}")
+                continue
+            assert (answer.code, answer.reason) == (Code.UNAVAILABLE, "STORE_UNAVAILABLE"), answer
+            refused.append(f"full-{name}-{n}")
+            break
+    finally:
+        resource.prlimit(process, resource.RLIMIT_FSIZE, before)
+    assert refused, "the disk was not full"
+    await serving(given, name)
+    for request_id in refused:
+        answer = await change(request_id)
+        assert answer.code is Code.OK, answer
+    if name == "game":
+        await assert_all_stored(given, Acknowledged(game, dict.fromkeys(acknowledged, 2**62)))
+        assert list((await given.verify(game)).faults) == []
+    assert (await given.trial()).sound
+    for each in players:
+        await each.close()
+
+
+async def test_a_wallet_away_at_the_start(given: House) -> None:
+    """The start waits for the wallet and then happens, or fails and gives every chip back."""
+    player = await given.player()
+    balance = await chips(given, player)
+    await given.stack.kill("wallet")
+    starting = asyncio.create_task(start(player, rules("azi", 3)))
+    await asyncio.sleep(1.0)
+    assert not starting.done()
+    await given.stack.start("wallet")
+    _, game = await asyncio.wait_for(starting, 60)
+    views = await play_out(player, game, Random(1))
+    await assert_sound(given, game)
+    line = views[-1].result.seats[views[-1].seat]
+    assert await chips(given, player) == balance - line.stack_before + line.stack_after
+    await player.close()
+
+
+async def chips(given: House, player: Player) -> int:
+    """What the player owns."""
+    answer = await given.send(
+        "wallet", "GetAccount", wallet_pb2.GetAccountRequest(), player.access_token
+    )
+    account = wallet_pb2.GetAccountResponse.FromString(answer.reply).account
+    return account.balance + account.reserved
+
+
+@pytest.mark.parametrize("away", ["wallet", "lobby"])
+async def test_a_neighbour_away_at_the_end(given: House, away: str) -> None:
+    """The game ends without it; when it is back the chips are paid once and the table is told."""
+    player = await given.player()
+    balance = await chips(given, player)
+    table, game = await start(player, rules("azi", 2))
+    await given.stack.kill(away)
+    views = await play_out(player, game, Random(4))
+    assert views[-1].stage == view_pb2.STAGE_FINISHED
+    await asyncio.sleep(0.5)
+    await given.stack.start(away)
+    await serving(given, away)
+
+    async def told() -> bool:
+        request = lobby_pb2.GetTableRequest(table_id=table)
+        answer = await given.send("lobby", "GetTable", request, player.access_token)
+        return lobby_pb2.GetTableResponse.FromString(answer.reply).table.games_played == 1
+
+    await until(told, 60)
+    await assert_sound(given, game)
+    line = views[-1].result.seats[views[-1].seat]
+    assert await chips(given, player) == balance - line.stack_before + line.stack_after
+    await player.close()
+
+
+async def test_no_ai_no_standstill(given: House) -> None:
+    """Bots that cannot be asked are moved for at their deadlines, and play again afterwards."""
+    player = await given.player()
+    await given.stack.kill("ai")
+    _, game = await start(player, rules("durak", 3, turn_ms=1_000))
+    playing = asyncio.create_task(play_out(player, game, Random(6)))
+    await until(lambda: _expired(given, player, game))
+    await given.stack.start("ai")
+    views = await asyncio.wait_for(playing, 120)
+    assert views[-1].stage in ENDED
+    await assert_sound(given, game)
+    await player.close()
+
+
+async def _expired(given: House, player: Player, game: str) -> bool:
+    request = game_pb2.GetGameRequest(game_id=game, history=True)
+    answer = await given.send("game", "GetGame", request, player.access_token)
+    history = game_pb2.GetGameResponse.FromString(answer.reply).history
+    return any(h.durak.HasField("turn_expired") for h in history)
+
+
+async def test_a_drain_ends_streams_and_loses_no_answered_call(given: House) -> None:
+    """SIGTERM under load: streams end with a reason and are taken up; answered moves are stored."""
+    players = [await given.player() for _ in range(3)]
+    made = []
+    for player in players:
+        _, game = await start(player, rules("durak", 2))
+        made.append(Acknowledged(game))
+    playing = [
+        asyncio.create_task(play(player, done.game_id, Random(n), done))
+        for n, (player, done) in enumerate(zip(players, made, strict=True))
+    ]
+    watched: Any = given.channel("game")
+    stream = watched.unary_stream("/kozyr.game.v1.GameService/WatchGame")(
+        game_pb2.WatchGameRequest(game_id=made[0].game_id).SerializeToString(),
+        metadata=[("authorization", f"Bearer {players[0].access_token}")],
+    )
+    token = game_pb2.WatchGameResponse.FromString(await stream.read()).resume_token
+    process = given.stack._processes["game"]
+    given.stack._stopping.add("game")
+    process.terminate()
+    ended: grpc.aio.AioRpcError | None = None
+    try:
+        while (message := await stream.read()) is not grpc.aio.EOF:
+            token = game_pb2.WatchGameResponse.FromString(message).resume_token or token
+    except grpc.aio.AioRpcError as error:
+        ended = error
+    assert await asyncio.wait_for(process.wait(), 20) == 0
+    await given.stack.start("game")
+    assert token
+    if ended is not None:  # a game that ended just before ends its stream well
+        assert (ended.code(), "going away" in (ended.details() or "")) == (Code.UNAVAILABLE, True)
+        again = game_pb2.WatchGameRequest(game_id=made[0].game_id, resume_token=token)
+        answer = await given.send("game", "WatchGame", again, players[0].access_token)
+        assert answer.code is Code.OK
+    async with asyncio.timeout(60):
+        await asyncio.gather(*playing)
+    for done in made:
+        await assert_all_stored(given, done)
+    await assert_sound(given, *(done.game_id for done in made))
+    for player in players:
+        await player.close()
