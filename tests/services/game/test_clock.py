@@ -109,8 +109,8 @@ async def test_a_row_that_comes_early_waits_for_the_deadline(hall: Hall) -> None
     assert after.recorded_at >= state.deadline
 
 
-async def test_an_outage_found_by_two_at_once_is_credited_once(hall: Hall) -> None:
-    """Whoever comes second hears that the clock has been credited."""
+async def test_an_outage_is_credited_to_a_decision_once(hall: Hall) -> None:
+    """Whoever asks again hears that there is nothing more to give back."""
     state = await hall.state()
     await hall.lose()
     assert await hall.games.credit(GAME_ID, state.turn)
