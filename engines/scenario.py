@@ -19,12 +19,17 @@ from engines.cards import SUITS, Card, Suit, text
 Scenario = Mapping[str, Any]
 """One scenario as read from JSON."""
 
+KEYS = frozenset({"id", "game", "options", "setup", "moves", "expect"})
+"""What a scenario may name: a misspelt key must not pass for one that holds."""
+
 EXPECTED: Mapping[str, frozenset[str]] = {
     "azi": frozenset(
         {"bank", "stacks", "payouts", "leader", "winner", "contributions", "azi", "phase"}
     ),
-    "durak": frozenset({"hands", "attacker", "defender", "out", "durak", "null", "talon"}),
-    "rami": frozenset({"hands", "melds", "scores", "round_winner", "match_winner", "over"}),
+    "durak": frozenset({"hands", "attacker", "defender", "out", "durak", "null", "talon", "phase"}),
+    "rami": frozenset(
+        {"hands", "melds", "scores", "round_winner", "match_winner", "over", "phase"}
+    ),
 }
 """What `expect` may name in each game, besides `refused`, `legal` and `to_act`."""
 
@@ -36,13 +41,17 @@ E = TypeVar("E")
 def read(lines: str) -> list[dict[str, Any]]:
     """The scenarios of a `.jsonl` text; raises ValueError naming the line that is wrong."""
     found: list[dict[str, Any]] = []
-    for number, line in enumerate(lines.splitlines(), 1):
+    for number, line in enumerate(lines.split("\n"), 1):
         if not line.strip() or line.lstrip().startswith("//"):
             continue
         try:
             scenario = json.loads(line)
         except json.JSONDecodeError as error:
             raise ValueError(f"line {number}: not JSON ({error.msg})") from None
+        except ValueError:
+            raise ValueError(f"line {number}: a number with too many digits") from None
+        except RecursionError:
+            raise ValueError(f"line {number}: nested too deep") from None
         if not isinstance(scenario, dict):
             raise ValueError(f"line {number}: not an object")
         found.append(scenario)
@@ -59,6 +68,8 @@ def run(scenario: Scenario) -> dict[str, Any]:
         raise ValueError(f"game: {game!r} is none of {', '.join(sorted(EXPECTED))}")
     if not isinstance(scenario.get("id"), str):
         raise ValueError("id: must be a name")
+    if unknown := set(scenario) - KEYS:
+        raise ValueError(f"{min(unknown)}: no such key in a scenario")
     result: dict[str, Any] = importlib.import_module(f"engines.{game}.scenario").run(scenario)
     return result
 
@@ -66,18 +77,14 @@ def run(scenario: Scenario) -> dict[str, Any]:
 def judge(scenario: Scenario) -> list[str]:
     """How the scenario differs from what it expects, a line for each key; empty when it holds.
 
-    Cards compare as sets, seats that may act as a set, a seat without a payout as one that got
-    nothing; keys that `expect` leaves out are not looked at, except that no move may be refused.
+    Cards compare as sets, refusals and seats that may act too, a seat without a payout as one
+    that got nothing; keys that `expect` leaves out are not looked at, except that no move may be
+    refused.
     Raises ValueError naming the key for a scenario that makes no sense.
     """
     actual = run(scenario)
     game: str = scenario["game"]
-    expect = scenario.get("expect", {})
-    if not isinstance(expect, Mapping):
-        raise ValueError("expect: must be an object")
-    if unknown := set(expect) - EXPECTED[game] - {"refused", "legal", "to_act"}:
-        raise ValueError(f"expect.{min(unknown)}: no such key in {game}")
-    wanted = {"refused": [], **expect}
+    wanted = {"refused": [], **_expected(scenario, game)}
     differences = []
     for key, value in wanted.items():
         came = actual.get(key)
@@ -150,11 +157,41 @@ def _moves(scenario: Scenario) -> Iterator[Sequence[Any]]:
         yield entry
 
 
+def _expected(scenario: Scenario, game: str) -> Mapping[str, Any]:
+    """What the scenario expects, checked where a slip would pass for an expectation that holds."""
+    expect = scenario.get("expect", {})
+    if not isinstance(expect, Mapping):
+        raise ValueError("expect: must be an object")
+    if unknown := set(expect) - EXPECTED[game] - {"refused", "legal", "to_act"}:
+        raise ValueError(f"expect.{min(unknown)}: no such key in {game}")
+    if not all(_is_refusal(pair) for pair in _pairs(expect.get("refused", []))):
+        raise ValueError("expect.refused: must be [index, reason] or a list of such pairs")
+    legal = expect.get("legal", {})
+    setup = scenario.get("setup", {})
+    seats = {str(seat) for seat in range(len(setup.get("hands", setup.get("stacks", ()))))}
+    if not isinstance(legal, Mapping) or not set(legal) <= seats:
+        raise ValueError("expect.legal: must name moves for seats of the table")
+    return expect
+
+
+def _pairs(refused: Any) -> list[Any]:
+    """One refusal stands for a list of one."""
+    if not isinstance(refused, list):
+        return [refused]
+    return [refused] if refused and not isinstance(refused[0], list) else refused
+
+
+def _is_refusal(pair: Any) -> bool:
+    return (
+        isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is int and type(pair[1]) is str
+    )
+
+
 def _comparable(game: str, key: str, value: Any) -> str:
     """The value in a form that is equal exactly when the scenario's rules call it equal."""
     match key:
         case "refused":
-            value = [value] if value and not isinstance(value[0], list) else value
+            value = _sorted(_pairs(value))
         case "to_act" | "talon":
             value = _sorted(value)
         case "hands" if isinstance(value, list):
@@ -173,8 +210,8 @@ def _comparable_moves(game: str, moves: Any) -> Any:
     """The moves in any order, each with its cards in any order."""
     if not isinstance(moves, list):
         return moves
-    told = [m for m in moves if not (game == "azi" and str(m).startswith("bid"))]
-    return _sorted([" ".join(sorted(str(m).split())) for m in told])
+    words = [sorted(str(move).split()) for move in moves]
+    return sorted(" ".join(told) for told in words if not (game == "azi" and "bid" in told))
 
 
 def _sorted(value: Any) -> Any:

@@ -23,6 +23,7 @@ _WORDS: Mapping[str, azi.Move] = {
 def run(scenario: scenarios.Scenario) -> dict[str, Any]:
     """What an Azi scenario came to; raises ValueError naming the key that makes no sense."""
     setup = _mapping(scenario, "setup")
+    _known(setup, {"stacks", "opener", "last_winner", "deals"}, "setup")
     try:
         options = read_options(azi.Options, _mapping(scenario, "options"))
     except InvalidOption as error:
@@ -82,6 +83,7 @@ class _Deal:
     def __init__(self, deal: object, key: str, seats: int, size: int) -> None:
         if not isinstance(deal, Mapping):
             raise ValueError(f"{key}: must be an object")
+        _known(deal, {"hands", "turned"}, key)
         hands = _list(deal.get("hands"), f"{key}.hands")
         if len(hands) != seats:
             raise ValueError(f"{key}.hands: must hold a hand or null for each of {seats} seats")
@@ -179,6 +181,11 @@ def _mapping(scenario: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError(f"{key}: must be an object")
     return value
+
+
+def _known(given: Mapping[str, Any], names: set[str], key: str) -> None:
+    if unknown := set(given) - names:
+        raise ValueError(f"{key}.{min(unknown)}: no such key in azi")
 
 
 def _list(value: object, key: str) -> list[Any]:

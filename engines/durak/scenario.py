@@ -35,6 +35,7 @@ def run(scenario: Mapping[str, Any]) -> dict[str, Any]:
         "out": list(state.out),
         "durak": state.durak,
         "null": state.null,
+        "phase": state.phase.name.lower(),
     }
 
 

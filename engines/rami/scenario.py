@@ -48,7 +48,7 @@ class _PackOrder:
 
 
 def run(scenario: Scenario) -> dict[str, Any]:
-    """What the scenario came to, by every key of `expect`; `over` is the match, not the round.
+    """What the scenario came to, by every key of `expect`; `over` is the match, `phase` the round.
 
     Raises ValueError naming the key for a position that makes no sense.
     """
@@ -68,6 +68,7 @@ def run(scenario: Scenario) -> dict[str, Any]:
         "round_winner": scored[0]["winner"] if scored else None,
         "match_winner": state.winner,
         "over": state.winner is not None,
+        "phase": state.phase.name.lower(),
     }
 
 

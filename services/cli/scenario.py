@@ -26,9 +26,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Judge, or print, every scenario of the files."""
+    """Judge, or print, every scenario of the files; those that make no sense are told last."""
     found = list(_read(arguments.files))
     failed = 0
+    senseless: list[str] = []
     with progress("scenarios") as tell:
         for number, (file, scenario) in enumerate(found, 1):
             tell(f"{number} of {len(found)}")
@@ -39,12 +40,15 @@ def run(arguments: argparse.Namespace) -> int:
                     continue
                 differences = scenarios.judge(scenario)
             except ValueError as problem:
-                raise Failure(f"{file}: {name}: {problem}", USAGE) from None
+                senseless.append(f"{file}: {name}: {problem}")
+                continue
             for difference in differences:
                 show([f"{name}: {difference}"])
             failed += bool(differences)
     if not arguments.json:
         show([f"{len(found)} scenarios, {failed} failed"])
+    if senseless:
+        raise Failure("\n".join(senseless), USAGE)
     return WRONG if failed else FINE
 
 

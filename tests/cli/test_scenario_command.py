@@ -70,3 +70,15 @@ def test_a_missing_file_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> 
     """A file that is not there is named, with exit code 2."""
     assert main(["scenario", "nowhere.jsonl"]) == USAGE
     assert "nowhere.jsonl: No such file" in capsys.readouterr().err
+
+
+def test_one_senseless_scenario_does_not_hide_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rest is judged all the same; the exit code says that a scenario made no sense."""
+    senseless = {**REFUSED, "id": "odd", "moves": [[1, "beet", "8S"]]}
+    wrong = {**REFUSED, "id": "wrong", "expect": {}}
+    assert main(["scenario", written(tmp_path, senseless, wrong)]) == USAGE
+    said = capsys.readouterr()
+    assert said.out.splitlines()[0].startswith("wrong: refused: expected []")
+    assert "odd: moves[0]" in said.err

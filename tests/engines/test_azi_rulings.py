@@ -30,7 +30,7 @@ from tests.engines.azi_play import Listed, Table
 CASES = Path(__file__).parent / "cases"
 SCENARIOS = [
     one
-    for name in ("azi.jsonl", "azi_more.jsonl")
+    for name in ("azi.jsonl", "azi_more.jsonl", "azi_referee.jsonl")
     for one in scenario.read((CASES / name).read_text("utf-8"))
 ]
 TWO = "KS 6D 7D  7H AD QD  9H"
@@ -56,6 +56,7 @@ def test_rulings(one: dict[str, Any]) -> None:
         ({"setup": {"opener": 2}}, "setup.opener"),
         ({"setup": {"opener": None}}, "setup.opener"),
         ({"setup": {"last_winner": 0}}, "setup.opener"),
+        ({"setup": {"stakes": 1}}, "setup.stakes"),
         ({"setup": {"deals": []}}, "setup.deals"),
         ({"setup": {"deals": [5]}}, r"setup.deals\[0\]"),
         ({"setup": {"deals": [{"hands": [["KS"]], "turned": "9H"}]}}, r"setup.deals\[0\].hands"),

@@ -23,7 +23,7 @@ from tests.engines.durak_positions import Listed, after, bout, cards, refusal, s
 HERE = Path(__file__).parent
 CASES = [
     case
-    for name in ("durak.jsonl", "durak_more.jsonl")
+    for name in ("durak.jsonl", "durak_more.jsonl", "durak_referee.jsonl")
     for case in scenario.read((HERE / "cases" / name).read_text("utf-8"))
 ]
 
@@ -36,7 +36,7 @@ def test_ruling(case: dict[str, Any]) -> None:
 
 def test_every_ruling_has_a_name_of_its_own() -> None:
     """Rulings are told apart by name, and there are as many as were written down."""
-    assert len({case["id"] for case in CASES}) == len(CASES) == 63
+    assert len({case["id"] for case in CASES}) == len(CASES) == 63 + 53
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tests.engines.rami_play import CHANCE, after, at, begun, cards, keen_match,
 FOLDER = Path(__file__).parent
 CASES = [
     scenario
-    for name in ("rami", "rami_more")
+    for name in ("rami", "rami_more", "rami_referee")
     for scenario in read((FOLDER / "cases" / f"{name}.jsonl").read_text("utf-8"))
 ]
 

@@ -90,6 +90,7 @@ def test_what_a_scenario_came_to() -> None:
         "round_winner": 0,
         "match_winner": None,
         "over": False,
+        "phase": "over",
     }
 
 

@@ -19,7 +19,8 @@ def judged(
     told.__dict__["run"] = lambda _: {"id": "s", "refused": [], **came}
     monkeypatch.setitem(sys.modules, f"engines.{game}", ModuleType(f"engines.{game}"))
     monkeypatch.setitem(sys.modules, told.__name__, told)
-    return scenario.judge({"id": "s", "game": game, "expect": expect})
+    three: dict[str, Any] = {"hands": [[], [], []]}
+    return scenario.judge({"id": "s", "game": game, "setup": three, "expect": expect})
 
 
 def test_reading_skips_comments_and_blank_lines() -> None:
@@ -30,7 +31,14 @@ def test_reading_skips_comments_and_blank_lines() -> None:
     ]
 
 
-@pytest.mark.parametrize("line", ["{", "[1]", '{"id": "x"} // no comment may follow'])
+def test_only_an_end_of_line_ends_a_scenario() -> None:
+    """A name may hold what else might count as a line's end."""
+    assert scenario.read('{"id": "a\u2028b"}\r\n') == [{"id": "a\u2028b"}]
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[1]", '{"id": "x"} // no comment may follow', "[" * 100_000, "9" * 5_000]
+)
 def test_reading_names_a_bad_line(line: str) -> None:
     """What is no JSON object is refused with its line number."""
     with pytest.raises(ValueError, match=r"^line 2:"):
@@ -44,10 +52,11 @@ def test_reading_names_a_bad_line(line: str) -> None:
         ({"id": "x", "game": ["azi"]}, "game"),
         ({"id": "x"}, "game"),
         ({"game": "durak"}, "id"),
+        ({"id": "x", "game": "durak", "expekt": {}}, "expekt"),
     ],
 )
 def test_a_bad_scenario_names_its_key(wrong: dict[str, Any], key: str) -> None:
-    """The game must exist and the scenario must have a name."""
+    """The game must exist, the scenario must have a name, and no key may be misspelt."""
     with pytest.raises(ValueError, match=f"^{key}"):
         scenario.run(wrong)
 
@@ -61,6 +70,27 @@ def test_an_unknown_expectation_is_an_error(
     """A misspelt key must not pass for an expectation that holds."""
     with pytest.raises(ValueError, match=f"^expect.{key}:"):
         judged(monkeypatch, game, {key: 1})
+
+
+@pytest.mark.parametrize(
+    ("expect", "key"),
+    [
+        ({"refused": 5}, "refused"),
+        ({"refused": {}}, "refused"),
+        ({"refused": [0]}, "refused"),
+        ({"refused": [[0, "MUST_BID"], 3]}, "refused"),
+        ({"refused": ["0", "MUST_BID"]}, "refused"),
+        ({"legal": []}, "legal"),
+        ({"legal": {"3": []}}, "legal"),
+        ({"legal": {"x": []}}, "legal"),
+    ],
+)
+def test_an_expectation_that_makes_no_sense_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, expect: dict[str, Any], key: str
+) -> None:
+    """Refusals are pairs, and moves belong to seats of the table."""
+    with pytest.raises(ValueError, match=f"^expect.{key}:"):
+        judged(monkeypatch, "azi", expect, legal={})
 
 
 @pytest.mark.parametrize(
@@ -78,6 +108,7 @@ def test_an_unknown_expectation_is_an_error(
         ("rami", {"melds": {"m1": ["6S", "7S"]}}, {"melds": {"m1": ["7S", "6S"]}}),
         ("rami", {"refused": [1, "MUST_DRAW"]}, {"refused": [[1, "MUST_DRAW"]]}),
         ("rami", {"refused": [[1, "A"], [3, "B"]]}, {"refused": [[1, "A"], [3, "B"]]}),
+        ("rami", {"refused": [[3, "B"], [1, "A"]]}, {"refused": [[1, "A"], [3, "B"]]}),
         ("rami", {"refused": []}, {"refused": []}),
     ],
 )
@@ -95,6 +126,9 @@ def test_what_counts_as_equal(
         ("durak", {"out": [0, 1]}, {"out": [1, 0]}),
         ("durak", {"null": True}, {"null": 1}),
         ("durak", {"durak": 0}, {"durak": None}),
+        ("durak", {"phase": "over"}, {"phase": "taking"}),
+        ("azi", {"legal": {"0": ["bidding", "fold"]}}, {"legal": {"0": ["fold"]}}),
+        ("rami", {"refused": [[1, "A"], [1, "A"]]}, {"refused": [[1, "A"]]}),
         ("durak", {"talon": []}, {}),
         ("azi", {"payouts": {"0": 5}}, {"payouts": {"0": 5, "1": 1}}),
         ("azi", {"legal": {"0": ["level"]}}, {"legal": {"0": ["fold", "level"]}}),
