@@ -85,21 +85,19 @@ def verify_log(game_id: UUID, rows: Sequence[Recorded], head: Head | None) -> li
     broken = chain.verify(rows, head)
     if broken is not None:
         return [Fault(broken.version, "CHAIN_BROKEN", broken.problem)]
-    faults: list[Fault] = []
     steps = replay(rows)
     version = 1
     while True:
         try:
             step = next(steps)
         except StopIteration:
-            return faults
+            return []
         except Exception as problem:  # noqa: BLE001 - a damaged payload may fail in any way
             kind = type(problem).__name__
-            return [*faults, Fault(version, "UNREADABLE", f"the event cannot be read ({kind})")]
+            return [Fault(version, "UNREADABLE", f"the event cannot be read ({kind})")]
         version = step.rows[-1].version + 1
-        found = [*_rules(game_id, step), *_chips(step), *_clock(step)]
-        if found:
-            return [*faults, *found]
+        if found := [*_rules(game_id, step), *_chips(step), *_clock(step)]:
+            return found
 
 
 def command_of(step: Append, game_id: UUID) -> domain.GameCommand:

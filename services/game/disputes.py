@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import audit_pb2
 
@@ -18,7 +18,7 @@ from services.runtime import validate
 from services.runtime.auth import Caller, Role
 from services.runtime.fingerprint import fingerprint
 from services.runtime.seal import open_page, seal_page
-from services.runtime.store.api import Store
+from services.runtime.store.api import Damaged, Store
 from services.runtime.streams import Streams
 
 WORDS_MAX = 1_000
@@ -73,8 +73,11 @@ def encode(event: DisputeEvent) -> NewEvent:
 
 
 def decode(row: Recorded) -> DisputeEvent:
-    """An event as it was stored."""
-    return NAMES[row.name].FromString(row.payload)
+    """An event as it was stored; raises Damaged for a row that is none of ours."""
+    try:
+        return NAMES[row.name].FromString(row.payload)
+    except (DecodeError, KeyError) as problem:
+        raise Damaged(row.stream, row.version, "is not an event that can be read") from problem
 
 
 def plan(before: Dispute, after: Dispute) -> Plan:

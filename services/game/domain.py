@@ -292,6 +292,8 @@ def _play(state: State, command: Play) -> Sequence[Event]:
             facts={"turn": str(state.turn)},
         )
     seat = state.seats[command.seat]
+    if seat.left and not command.by_bot:
+        raise precondition("SEAT_LEFT", "who has left a game for good plays in it no more")
     back = not command.by_bot and (seat.bot_plays or seat.missed > 0)
     before = (PlayerReturned(command.seat),) if back else ()
     return _engine_step(state, before, Act(command.seat, command.move))

@@ -71,9 +71,9 @@ class Games:
         for wake in self._changed:
             wake()
 
-    async def load(self, game_id: UUID) -> Loaded[State]:
-        """The game now; a game that does not exist has the stage ABSENT."""
-        return await self._streams.load(game_id)
+    async def load(self, game_id: UUID, known: int | None = None) -> Loaded[State]:
+        """The game now, or at any version not below `known`; ABSENT if it does not exist."""
+        return await self._streams.load(game_id, known)
 
     async def change(
         self, game_id: UUID, command: domain.GameCommand, request: Message, *, scope: str

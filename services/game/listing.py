@@ -6,6 +6,8 @@ from kozyr.game.v1 import game_pb2
 
 from services.game import views
 from services.game.games import Games
+from services.kernel.envelope import Head
+from services.kernel.errors import Refused
 from services.kernel.ids import parse_uuid
 from services.runtime import validate
 from services.runtime.auth import Caller, Role
@@ -37,13 +39,23 @@ class Listing:
         )
         response = game_pb2.ListGamesResponse()
         for head in heads[:size]:
-            loaded = await self.games.load(head.stream)
-            if request.table_id in ("", loaded.state.table_id):
-                response.games.add(**views.summary(loaded.state))
+            shown = await self._summary(head)
+            if request.table_id in ("", shown.table_id) or tag == f"table:{request.table_id}":
+                response.games.append(shown)
         if len(heads) > size:
             last = str(heads[size - 1].stream)
             response.next_page_token = seal_page(self.key, "games", bound, (last,))
         return response
+
+    async def _summary(self, head: Head) -> game_pb2.GameSummary:
+        """A game in a list; one whose record is damaged keeps nobody from the others."""
+        try:
+            loaded = await self.games.load(head.stream, known=head.version)
+        except Refused as refused:
+            if refused.reason not in ("LOG_DAMAGED", "UNKNOWN_RULES"):
+                raise
+            return game_pb2.GameSummary(game_id=str(head.stream), version=head.version)
+        return game_pb2.GameSummary(**views.summary(loaded.state))
 
     def _tag(self, request: game_pb2.ListGamesRequest, caller: Caller) -> str:
         player = validate.optional_uuid("player_id", request.player_id)

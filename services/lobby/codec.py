@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 from uuid import UUID
 
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from kozyr.game.v1 import variant_pb2
 from kozyr.lobby.events.v1 import table_pb2
 
 from services.kernel.envelope import NewEvent, Recorded
+from services.kernel.errors import Refused
 from services.lobby.model import (
     AbsentPolicy,
     BotLevel,
@@ -29,13 +30,10 @@ from services.lobby.model import (
     ToppedUp,
 )
 from services.lobby.variants import ENGINES, stored_options, variant_of, write_game_options
+from services.runtime.store.api import Damaged
 
 SCHEMA = 1
 """The schema every event is written with."""
-
-
-class UnknownEvent(ValueError):
-    """A stored event this version cannot read."""
 
 
 def encode(event: Event) -> NewEvent:
@@ -46,12 +44,15 @@ def encode(event: Event) -> NewEvent:
 
 
 def decode(row: Recorded) -> Event:
-    """The event of a stored row; raises UnknownEvent."""
-    reader = READERS.get(row.name)
-    if reader is None or row.schema != SCHEMA:
-        raise UnknownEvent(f"{row.name} of schema {row.schema}")
-    message, build = reader
-    return build(message.FromString(row.payload))
+    """The event of a stored row; raises Damaged for one that this version cannot read."""
+    try:
+        if row.schema != SCHEMA:
+            raise ValueError(f"schema {row.schema}")
+        message, build = READERS[row.name]
+        return build(message.FromString(row.payload))
+    except (DecodeError, KeyError, ValueError, Refused) as problem:
+        reason = f"is not an event that can be read ({type(problem).__name__})"
+        raise Damaged(row.stream, row.version, reason) from problem
 
 
 def _to_message(event: Event) -> Message:

@@ -84,7 +84,7 @@ class Watching:
             stop.cancel()
             if not news.done():
                 news.cancel()
-        if not news.done() or news.cancelled():
+        if self._drain.started.is_set():  # the feed stops too, and would answer at once
             raise unavailable("DRAINING", "this process is shutting down; watch again", 500)
         return news.result()
 

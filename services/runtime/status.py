@@ -21,9 +21,10 @@ from services.kernel.errors import (
     from_option,
     from_rules,
     invalid,
+    precondition,
     unavailable,
 )
-from services.runtime.store.api import RequestReused, StoreUnavailable
+from services.runtime.store.api import Damaged, RequestReused, StoreUnavailable
 
 DOMAIN = "kozyr"
 DETAILS_KEY = "grpc-status-details-bin"
@@ -63,8 +64,19 @@ def refusal(error: Exception) -> Refused | None:
             return unavailable("STORE_UNAVAILABLE", "the database does not answer")
         case RequestReused():
             return invalid("request_id", "was used before for another request", "REQUEST_ID_REUSED")
+        case Damaged():
+            return damaged(error)
         case _:
             return None
+
+
+def damaged(error: Damaged) -> Refused:
+    """What a caller is told of a record that is not what was stored."""
+    return precondition(
+        "LOG_DAMAGED",
+        "The stored record of this game is damaged; an operator has to look at it.",
+        version=str(error.version),
+    )
 
 
 def to_answer(error: Exception, request_id: str) -> Answer:

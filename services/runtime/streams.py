@@ -19,6 +19,7 @@ import structlog
 from services.kernel.decider import Decider, fold
 from services.kernel.envelope import Append, Appended
 from services.kernel.errors import Kind, Refused, invalid, precondition, unavailable
+from services.runtime.status import damaged
 from services.runtime.store.api import (
     Conflict,
     Damaged,
@@ -302,8 +303,4 @@ async def refusals() -> AsyncIterator[None]:
             version=error.version,
             problem=error.problem,
         )
-        raise precondition(
-            "LOG_DAMAGED",
-            "The stored record of this game is damaged; an operator has to look at it.",
-            version=str(error.version),
-        ) from error
+        raise damaged(error) from error

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engines import azi, rami
+from engines import azi, durak, rami
 from engines.cards import pack
 from engines.shuffle import deal_seed, digest, shuffled
 from services.game import domain
@@ -299,11 +299,15 @@ def test_an_outage_is_credited_once_to_the_clock_of_the_decision() -> None:
 
 
 def test_a_player_who_leaves_durak_is_played_by_a_bot() -> None:
-    """The seat stays in the game, and the record says that its player left."""
+    """The seat stays in the game, its player left for good: the next move can only be a bot's."""
     log = dealt("durak", 3)
-    log.when(domain.LeaveSeat(1))
-    assert log.state.seats[1].left
-    assert log.state.seats[1].is_bot
+    seat, turn = log.state.engine.attacker, log.state.turn
+    log.when(domain.LeaveSeat(seat))
+    assert log.state.seats[seat].left
+    assert log.state.seats[seat].is_bot
+    move = durak.legal(log.state.engine, seat)[0]
+    assert refusal(log, domain.Play(seat, turn, move)).reason == "SEAT_LEFT"
+    assert log.when(domain.Play(seat, turn, move, by_bot=True))
 
 
 def test_work_is_planned_for_every_decision_and_taken_back_with_it() -> None:

@@ -1,9 +1,12 @@
 """The game service over real gRPC: opening, playing, watching, settling, auditing."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import pytest
 from kozyr.game.v1 import audit_pb2, game_pb2, view_pb2
@@ -229,6 +232,57 @@ async def test_a_dropped_card_cannot_be_found_by_trying(tmp_path: Path) -> None:
             tried.append(fingerprint(guess))
         assert len(tried) == 4
         assert stored not in tried
+
+
+def tamper(folder: Path, game_id: str, version: int) -> None:
+    """Rewrite a stored event, as somebody who holds the database might."""
+    with closing(sqlite3.connect(folder / "game.db")) as database:
+        found = database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        for (guard,) in found.fetchall():
+            database.execute(f"DROP TRIGGER {guard}")
+        changed = database.execute(
+            "UPDATE events SET payload = substr(payload, 2) WHERE stream = ? AND version = ?",
+            (UUID(game_id).hex, version),
+        )
+        assert changed.rowcount == 1
+        database.commit()
+
+
+async def test_a_damaged_log_is_named_and_leaves_other_games_alone(tmp_path: Path) -> None:
+    """The audit says game and version, lists go on, and the other game is played."""
+    async with system(tmp_path) as house:
+        first = await house.open(people=2, bots=0)
+        setups = [first, await house.open(seats_of(first))]
+        player = first.seats[0].player_id
+        for request in setups:
+            await dealt(house.game(player), request.game_id)
+    damaged, sound = (request.game_id for request in setups)
+    tamper(tmp_path, damaged, 3)
+    async with system(tmp_path) as house:
+        operator, mine = house.operator, house.game(player)
+        for caller in (operator, mine):
+            listed = await caller.call(caller.games.ListGames, game_pb2.ListGamesRequest())
+            assert {damaged, sound} <= {game.game_id for game in listed.games}
+        verify = audit_pb2.VerifyGameRequest(game_id=damaged)
+        faults = (await operator.call(operator.audits.VerifyGame, verify)).faults
+        assert [(fault.version, fault.kind) for fault in faults] == [(3, "CHAIN_BROKEN")]
+        verify.game_id = sound
+        assert not (await operator.call(operator.audits.VerifyGame, verify)).faults
+        with pytest.raises(Refused) as caught:
+            await mine.view(damaged)
+        assert caught.value.reason == "LOG_DAMAGED"
+        seats = [house.game(seat.player_id) for seat in setups[1].seats]
+        mover = seats[(await mine.view(sound)).to_act[0]]
+        view = await mover.view(sound)
+        await mover.move(view, view.rami.legal[0])
+
+
+def seats_of(request: game_pb2.CreateGameRequest) -> game_pb2.CreateGameRequest:
+    """Another game of the same players."""
+    again = setup(people=2, bots=0)
+    for seat, taken in zip(again.seats, request.seats, strict=True):
+        seat.player_id = taken.player_id
+    return again
 
 
 async def test_bots_are_given_their_own_seats_view(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from services.kernel.envelope import NewEvent, Recorded
 from services.kernel.errors import Refused
-from services.lobby.codec import SCHEMA, UnknownEvent, decode, encode
+from services.lobby.codec import SCHEMA, decode, encode
 from services.lobby.commands import (
     Abandon,
     AddBot,
@@ -28,6 +28,7 @@ from services.lobby.commands import (
 from services.lobby.domain import Moot, decide
 from services.lobby.evolve import START, evolve, plan
 from services.lobby.model import BotLevel, Event, Phase, Table
+from services.runtime.store.api import Damaged
 from tests.services.lobby.tables import AT, azi_rules, bot, durak_rules, game, player
 
 STEPS = 400
@@ -179,11 +180,12 @@ def test_random_play_reaches_everything() -> None:
 
 
 def test_an_event_of_another_schema_is_not_guessed_at() -> None:
-    """Nor is one of an unknown name."""
+    """Nor is one of an unknown name, or one that was cut off."""
     good = encode(next(iter(decide(Table(), Open(player(0), durak_rules(), 0, game(0))))))
     for new in (
         NewEvent(good.name, SCHEMA + 1, good.payload),
         NewEvent("TableMoved", SCHEMA, good.payload),
+        NewEvent(good.name, SCHEMA, good.payload[:-1]),
     ):
-        with pytest.raises(UnknownEvent):
+        with pytest.raises(Damaged):
             decode(recorded(new, 1))

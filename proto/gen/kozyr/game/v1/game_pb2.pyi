@@ -287,7 +287,7 @@ Global___ListGamesRequest: _TypeAlias = ListGamesRequest  # noqa: Y015
 
 @_typing.final
 class GameSummary(_message.Message):
-    """A game in a list."""
+    """A game in a list. One whose stored record is damaged has its id and version alone."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
