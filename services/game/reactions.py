@@ -6,7 +6,7 @@ doing it twice has the effect of once.
 
 import asyncio
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import structlog
@@ -26,10 +26,14 @@ from services.game.results import bank_flows
 from services.game.rulebook import engine_for
 from services.game.work import deadline_key
 from services.kernel.envelope import Claimed
-from services.kernel.errors import Kind, Refused
+from services.kernel.errors import Kind, Refused, unavailable
 
 ABSENT_LEVEL = BotLevel.NORMAL
 """The level at which a bot plays for an absent player."""
+
+WORK_AT_ONCE = 64
+"""Due rows that one process handles at the same time."""
+BOTS_AT_ONCE = 48
 
 log = structlog.get_logger()
 
@@ -40,6 +44,8 @@ class Reactions:
 
     games: Games
     peers: Peers
+    bots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(BOTS_AT_ONCE))
+    """Bots that may be asked at once; while the ai hangs, deadlines still find a free place."""
 
     async def handle(self, kind: str, row: Claimed) -> None:
         """Do what a due row asks for; returns when it is done, or not needed any more."""
@@ -56,7 +62,10 @@ class Reactions:
             case "turn":
                 await self._expire(row)
             case "bot":
-                await self._bot_turn(row)
+                if self.bots.locked():
+                    raise unavailable("BOTS_BUSY", "too many bots are being asked")
+                async with self.bots:
+                    await self._bot_turn(row)
             case "end":
                 await self._end(row)
             case _:

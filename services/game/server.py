@@ -12,7 +12,7 @@ from services.game.games import Games, decider
 from services.game.listing import Listing
 from services.game.outages import Outages
 from services.game.peers import Peers
-from services.game.reactions import Reactions
+from services.game.reactions import WORK_AT_ONCE, Reactions
 from services.game.servicer import GameServicer
 from services.game.watching import Watching
 from services.runtime.due import DueWorker
@@ -35,7 +35,8 @@ async def compose(process: Process) -> Service:
     rules = decider(settings.bot_delay_ms)
     games = Games(store, rules, feed, outages, cached=settings.games_cached)
     peers = Peers(process.peers)
-    worker = DueWorker(store, Reactions(games, peers).handle, name=process.name)
+    react = Reactions(games, peers).handle
+    worker = DueWorker(store, react, name=process.name, concurrency=WORK_AT_ONCE)
     games.on_change(worker.wake)
     watching = Watching(games, process.drain, process.seal_key, settings.heartbeat_ms)
     key = load_private(settings.keys() / "game.key")

@@ -1,5 +1,6 @@
 """Deadlines under the database's clock, where a clock was credited meanwhile."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from services.game.reactions import Reactions
 from services.game.server import FOLDERS
 from services.game.work import deadline_key
 from services.kernel.envelope import Claimed
+from services.kernel.errors import Refused
 from services.runtime.database import open_engine, write
 from services.runtime.feed import Feed
 from services.runtime.migrate import migrate_engine
@@ -116,3 +118,17 @@ async def test_an_outage_is_credited_to_a_decision_once(hall: Hall) -> None:
     assert await hall.games.credit(GAME_ID, state.turn)
     assert not await hall.games.credit(GAME_ID, state.turn)
     assert (await hall.state()).credit_ms == LOST // 1_000
+
+
+async def test_bots_that_hang_leave_room_for_deadlines(hall: Hall) -> None:
+    """Further bots are put off to be asked later; a seat whose time is up is moved for."""
+    state = await hall.state()
+    reactions = Reactions(hall.games, cast(Any, None), asyncio.Semaphore(0))
+    row = Claimed(GAME_ID, "bot", f"{state.engine.attacker}.{state.turn}", state.version, 0, 1)
+    with pytest.raises(Refused) as caught:
+        await reactions.handle("bot", row)
+    assert caught.value.reason == "BOTS_BUSY"
+    hall.clock.ahead += 2 * SECOND
+    key = deadline_key(state, state.engine.attacker)
+    await reactions.handle("turn", replace(row, kind="turn", key=key))
+    assert (await hall.state()).version > state.version
