@@ -152,7 +152,7 @@ async def _books_balance(settings: Settings, were_running: list[UUID]) -> None:
                 await ledger.execute(wallet_requests.read_settle(asked), request, _no_answer)
             game, reservations, _ = await read_game(engine, head.stream)
             books = wallet_views.show_reservations(game, reservations)
-            assert settled.compare(state, head.hash, books) == []
+            assert settled.compare(state, head.hash, books, state.recorded_at) == []
             assert books.settled_head == head.hash
     assert with_chips >= 2
     trial = await read_trial(engine)

@@ -74,7 +74,8 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
             raise missing()
         rows, faults = await self._read(game_id)
         faults = faults or audit.verify_log(game_id, rows, head)
-        faults = faults or await wallet_faults(self._peers, game_id, rows)
+        now = await self._games.store.now()
+        faults = faults or await wallet_faults(self._peers, game_id, rows, now)
         return audit_pb2.VerifyGameResponse(
             faults=[
                 audit_pb2.Fault(version=f.version, kind=f.kind, detail=f.detail) for f in faults

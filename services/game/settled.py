@@ -14,10 +14,16 @@ from services.kernel.envelope import Recorded
 Reservation = wallet_pb2.ReservationState
 
 
-async def wallet_faults(peers: Peers, game_id: UUID, rows: Sequence[Recorded]) -> list[Fault]:
+SETTLED_WITHIN_US = 600_000_000
+"""How long after its end a game's chips may still be pinned, while its services were away."""
+
+
+async def wallet_faults(
+    peers: Peers, game_id: UUID, rows: Sequence[Recorded], now: int
+) -> list[Fault]:
     """Differences between the log and what the wallet holds or paid for the game.
 
-    A game that has just ended may not have been settled yet; its chips are then still pinned.
+    `now` is the database's clock, microseconds: a game may be settled a while after its end.
     """
     state = State()
     for step in replay(rows):
@@ -25,16 +31,19 @@ async def wallet_faults(peers: Peers, game_id: UUID, rows: Sequence[Recorded]) -
     if state.stage is Stage.CANCELLED or not any(seat.reservation_id for seat in state.seats):
         return []
     wallet = await peers.reservations(str(game_id))
-    return compare(state, rows[-1].hash, wallet)
+    return compare(state, rows[-1].hash, wallet, now)
 
 
-def compare(state: State, head: bytes, wallet: wallet_pb2.ListReservationsResponse) -> list[Fault]:
+def compare(
+    state: State, head: bytes, wallet: wallet_pb2.ListReservationsResponse, now: int
+) -> list[Fault]:
     """Every seat's reservation beside the log's numbers."""
     held = {reservation.reservation_id: reservation for reservation in wallet.reservations}
     expected = {seat.reservation_id for seat in state.seats}
     if set(held) != expected:
         return [Fault(0, "WALLET_DIFFERS", "the wallet holds other reservations than the game's")]
     flows = bank_flows(state) if state.stage is Stage.FINISHED else None
+    overdue = flows is not None and now - state.recorded_at > SETTLED_WITHIN_US
     faults = []
     for number, seat in enumerate(state.seats):
         reservation = held[seat.reservation_id]
@@ -47,6 +56,8 @@ def compare(state: State, head: bytes, wallet: wallet_pb2.ListReservationsRespon
                 faults.append(_fault(number, "was paid other chips than the log says"))
         elif reservation.state != Reservation.RESERVATION_STATE_PINNED:
             faults.append(_fault(number, "is neither held nor settled"))
+        elif overdue:
+            faults.append(_fault(number, "was not paid although the game ended long ago"))
     if wallet.settled_head and wallet.settled_head != head:
         faults.append(Fault(0, "WALLET_DIFFERS", "the wallet settled another end of this log"))
     return faults
