@@ -41,9 +41,8 @@ class OnlineTable:
             yield Moment(said, table_view(view), end, over=over, clock=_clock(view))
 
     async def submit(self, view: View, move: Move) -> None:
-        """Make a move in the decision that was shown."""
-        shown = view_pb2.GameView()
-        shown.CopyFrom(self._view)
+        """Make a move in the decision that was shown, not in one that has come up meanwhile."""
+        shown = view_pb2.GameView(game_id=self._view.game_id, turn=view.turn)
         await self._player.submit(shown, move_message(self.game, move))
 
     async def leave(self) -> None:
