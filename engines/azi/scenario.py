@@ -133,18 +133,17 @@ def _read_move(_: azi.State, __: int, word: str, arguments: Sequence[Any]) -> az
         argument = arguments[0]
         if word == "bid":
             return azi.Bid(argument)
-        card = _card_or_as_given(argument)
+        card = _card_named(argument)
         return azi.Drop(card) if word == "drop" else azi.PlayCard(card)
     raise ValueError(f"no move {word!r} with {len(arguments)} arguments")
 
 
-def _card_or_as_given(argument: Any) -> Card:
-    """A card, or what was written in its place: the rules then call it malformed."""
+def _card_named(argument: Any) -> Card:
+    """A card; for anything else a number that the rules call malformed."""
     try:
-        return parse(argument)
-    except (TypeError, ValueError):
-        given: Card = argument
-        return given
+        return parse(argument) if isinstance(argument, str) else Card(-1)
+    except ValueError:
+        return Card(-1)
 
 
 def write_move(move: azi.Move) -> str:
