@@ -109,6 +109,8 @@ class Streams(Generic[S, C, E]):
                 return kept
             loaded = await self._catch_up(stream, kept)
             if known is not None and loaded.version < known:
+                loaded = await self._as_promised(stream, loaded)
+            if known is not None and loaded.version < known:
                 raise unavailable("STATE_BEHIND", "The database does not know that version yet.")
             return loaded
 
@@ -250,6 +252,17 @@ class Streams(Generic[S, C, E]):
             newer = await self._catch_up(stream, None)
             if newer.version == loaded.version:
                 raise Damaged(stream, loaded.version, "the head is not that of the last event")
+        return newer
+
+    async def _as_promised(self, stream: UUID, loaded: Loaded[S]) -> Loaded[S]:
+        """The state with all that the head says there is; raises Damaged where events lack.
+
+        The head is read before the events, so an append in between is not taken for a lack.
+        """
+        head = await self._store.head(stream)
+        newer = await self._catch_up(stream, loaded if loaded.version else None)
+        if head is not None and newer.version < head.version:
+            raise Damaged(stream, newer.version + 1, "the event is missing")
         return newer
 
     async def _catch_up(self, stream: UUID, loaded: Loaded[S] | None) -> Loaded[S]:
