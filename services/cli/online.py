@@ -1,7 +1,7 @@
 """A table of the services: moves and views over gRPC, in the face of `sitting.Table`."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from kozyr.ai.v1 import ai_pb2, ai_pb2_grpc
@@ -58,10 +58,19 @@ class OnlineTable:
             games.GetGame,
             game_pb2.GetGameRequest(game_id=self._view.game_id, history=True),
         )
-        request = ai_pb2.ChooseMoveRequest(view=seen.view, history=seen.history, level=HINT_LEVEL)
+        history = last_deal(seen.history)
+        request = ai_pb2.ChooseMoveRequest(view=seen.view, history=history, level=HINT_LEVEL)
         reply: ai_pb2.ChooseMoveResponse = await self._player.call("ai", bots.ChooseMove, request)
         _, move = read_move(reply.move)
         return f"A bot would {pictures.move(self.game, move, self.look)}. {reply.reason}"
+
+
+def last_deal(history: Sequence[view_pb2.Happening]) -> Sequence[view_pb2.Happening]:
+    """What a bot looks back to: in Rami the deal in play; a match is more than a request holds."""
+    for index in reversed(range(len(history))):
+        if history[index].rami.HasField("round_dealt"):
+            return history[index:]
+    return history
 
 
 async def sit_down(player: Player, game_id: str, *, ascii_only: bool) -> OnlineTable:

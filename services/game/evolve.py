@@ -130,7 +130,7 @@ def _apply_engine(state: State, event: Any) -> State:
     state = replace(state, engine=engine.evolve(state.engine, event))
     made = deals.deal_made(event)
     if made is not None:
-        return replace(state, deals=(*state.deals, made))
+        return replace(state, deals=(*state.deals, replace(made, version=state.version + 1)))
     match event:
         case azi.CardDropped():
             deal = state.deals[-1]

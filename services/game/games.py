@@ -171,9 +171,11 @@ class Games:
         """The state after these rows."""
         return fold(self._decider, state, rows)
 
-    async def history(self, state: State, viewer: int | None) -> list[view_pb2.Happening]:
-        """What happened up to this state, as a viewer may know it."""
-        rows = await self.rows(state.game_id, limit=state.version)
+    async def history(
+        self, state: State, viewer: int | None, after: int = 0
+    ) -> list[view_pb2.Happening]:
+        """What happened after a version up to this state, as a viewer may know it."""
+        rows = await self.rows(state.game_id, after, state.version - after)
         pairs = [(row, codec.decode(row)) for row in rows]
         return views.happenings(state.variant, pairs, viewer)
 

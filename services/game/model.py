@@ -251,11 +251,12 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class OpenDeal:
-    """A deal that has been made and not yet laid open."""
+    """A deal that has been made, by the event of that version, and not yet laid open."""
 
     deal: int
     deck: tuple[Card, ...]
     dropped: tuple[DroppedCard, ...] = ()
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from kozyr.game.v1 import variant_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2
 
+from engines import rami
 from engines.shuffle import framed
 from services.game import domain, views
 from services.game.games import Games
@@ -123,10 +124,12 @@ class Reactions:
 
     async def _question(self, state: State, seat: int, head: bytes) -> ai_pb2.ChooseMoveRequest:
         level = state.seats[seat].bot_level or ABSENT_LEVEL
+        # No bot looks further back than the deal in play in Rami, whose matches are long.
+        after = state.deals[-1].version - 1 if state.variant == rami.NAME else 0
         decision = framed(b"bot", state.version.to_bytes(8, "big"), seat.to_bytes(1, "big"))
         return ai_pb2.ChooseMoveRequest(
             view=views.game_view(state, seat, head),
-            history=await self.games.history(state, seat),
+            history=await self.games.history(state, seat, after),
             level=variant_pb2.BotLevel.ValueType(level),
             seed=hmac.digest(state.bot_seed, decision, "sha256"),
         )

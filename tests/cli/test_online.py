@@ -6,7 +6,7 @@ from typing import Any, cast
 from kozyr.game.v1 import variant_pb2, view_pb2
 
 from engines import durak
-from services.cli.online import OnlineTable
+from services.cli.online import OnlineTable, last_deal
 from services.cli.pictures.look import Look
 from services.game import views
 from tests.services.game.logs import GAME_ID, dealt
@@ -36,3 +36,12 @@ async def test_a_move_is_made_in_the_decision_that_was_shown() -> None:
     await table.submit(shown, shown.legal[0])
     assert shown.turn < newest.turn
     assert recorder.made == [(str(GAME_ID), shown.turn)]
+
+
+def test_a_hint_is_asked_with_the_deal_in_play() -> None:
+    """A whole Rami match would be more than a request may hold; other games are told whole."""
+    match = [view_pb2.Happening(version=n) for n in range(1, 9)]
+    for deal in (2, 5):
+        match[deal].rami.round_dealt.round = deal
+    assert [h.version for h in last_deal(match)] == [6, 7, 8]
+    assert list(last_deal(match[:2])) == match[:2]

@@ -9,6 +9,7 @@ from engines import azi, durak, rami
 from engines.cards import pack
 from engines.shuffle import deal_seed, digest, shuffled
 from services.game import domain
+from services.game.evolve import evolve
 from services.game.model import (
     AbsentPolicy,
     BotTookOver,
@@ -23,6 +24,7 @@ from services.game.model import (
     SeatOpened,
     SeedStatus,
     Stage,
+    State,
 )
 from services.game.rulebook import engine_for
 from services.kernel.errors import Kind, Refused
@@ -308,6 +310,20 @@ def test_a_player_who_leaves_durak_is_played_by_a_bot() -> None:
     move = durak.legal(log.state.engine, seat)[0]
     assert refusal(log, domain.Play(seat, turn, move)).reason == "SEAT_LEFT"
     assert log.when(domain.Play(seat, turn, move, by_bot=True))
+
+
+def test_a_game_knows_where_the_deal_in_play_begins() -> None:
+    """So that a bot is told of this deal without reading a whole match."""
+    log = dealt("rami", 2)
+    log.play_random(Random(3))
+    events = [event for append in log.appends for event in append]
+    dealings = [version for version, name in enumerate(names(events), 1) if name == "Dealt"]
+    assert len(dealings) > 1
+    again, seen = State(), list[int]()
+    for event in events:
+        again = evolve(again, event, 1)
+        seen += [deal.version for deal in again.deals if deal.version not in seen]
+    assert seen == dealings
 
 
 def test_work_is_planned_for_every_decision_and_taken_back_with_it() -> None:

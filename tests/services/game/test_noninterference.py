@@ -43,9 +43,11 @@ class Rows:
 
     rows: list[Recorded]
 
-    async def history(self, state: State, viewer: Viewer) -> list[view_pb2.Happening]:
-        """What happened up to this state."""
-        pairs = [(row, codec.decode(row)) for row in self.rows[: state.version]]
+    async def history(
+        self, state: State, viewer: Viewer, after: int = 0
+    ) -> list[view_pb2.Happening]:
+        """What happened after a version up to this state."""
+        pairs = [(row, codec.decode(row)) for row in self.rows[after : state.version]]
         return views.happenings(state.variant, pairs, viewer)
 
 
