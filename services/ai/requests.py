@@ -1,11 +1,11 @@
 """What a caller may ask of a bot, checked field by field."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from kozyr.ai.v1 import ai_pb2 as pb
-from kozyr.game.v1 import variant_pb2, view_pb2
+from kozyr.game.v1 import view_pb2
 
 from engines.api import InvalidOption
 from services.ai import fit
@@ -17,11 +17,6 @@ from services.runtime.wire import games
 
 SEED_MAX = 64
 BUDGET_MAX_MS = 5_000
-GAMES: Mapping[int, str] = {
-    variant_pb2.VARIANT_AZI: "azi",
-    variant_pb2.VARIANT_DURAK: "durak",
-    variant_pb2.VARIANT_RAMI: "rami",
-}
 
 
 def read_game_id(request: pb.ChooseMoveRequest) -> UUID | None:
@@ -43,7 +38,8 @@ def read_question(request: pb.ChooseMoveRequest) -> Question:
     validate.present(request, "view")
     level = Level(validate.choice("level", request.level, tuple(Level)))
     seed = validate.octets("seed", request.seed, low=0, high=SEED_MAX)
-    game = GAMES[validate.choice("view.variant", request.view.variant, tuple(GAMES))]
+    variant = validate.choice("view.variant", request.view.variant, tuple(games.NAMES))
+    game = games.NAMES[variant]
     view = _view(game, request.view)
     return Question(game, view, _history(game, request.history), level, seed)
 

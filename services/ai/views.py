@@ -3,7 +3,6 @@
 from kozyr.ai.v1 import ai_pb2 as pb
 from kozyr.game.v1 import variant_pb2
 
-from services.ai.requests import GAMES
 from services.ai.roster import BOTS, BUDGET_MS
 from services.ai.thinking import Thought
 from services.runtime.wire import games
@@ -22,12 +21,11 @@ def show_thought(game: str, thought: Thought) -> pb.ChooseMoveResponse:
 
 def show_bots() -> pb.ListBotsResponse:
     """The whole roster."""
-    variants = {name: variant for variant, name in GAMES.items()}
     return pb.ListBotsResponse(
         bots=[
             pb.Bot(
                 level=variant_pb2.BotLevel.ValueType(bot.level),
-                variant=variant_pb2.Variant.ValueType(variants[bot.game]),
+                variant=games.VARIANTS[bot.game],
                 name=bot.name,
                 description=bot.description,
                 budget_ms=BUDGET_MS[bot.level],

@@ -9,8 +9,9 @@ from kozyr.game.v1 import game_pb2
 from services.cli import finding
 from services.cli.addresses import add_flags, settings
 from services.cli.outcome import FINE
-from services.cli.shown import STAGES, VARIANTS, when
+from services.cli.shown import STAGES, when
 from services.cli.terminal import command, emit, grid, show
+from services.runtime.wire import games as wire
 
 
 def parser() -> argparse.ArgumentParser:
@@ -53,7 +54,7 @@ async def _list(arguments: argparse.Namespace) -> int:
     rows = [
         (
             game.game_id,
-            VARIANTS.get(game.variant, "?"),
+            wire.NAMES.get(game.variant, "?"),
             STAGES.get(game.stage, "?"),
             game.version,
             when(game.opened_time),

@@ -23,12 +23,13 @@ from services.cli.outcome import FINE, UNREACHABLE, USAGE, Failure
 from services.cli.pictures import View
 from services.cli.pictures.look import Look
 from services.cli.profile import ProfileFile
-from services.cli.shown import LEVELS, VARIANTS
+from services.cli.shown import LEVELS
 from services.cli.sitting import sit
 from services.cli.tables import Tables, game_options
 from services.cli.terminal import can_draw_suits, command, progress, show
 from services.cli.variants import GAMES, SEATS, engine, read_values
 from services.kernel.errors import Kind, Refused
+from services.runtime.wire import games as wire
 
 PLAYING_PATIENCE_MS = 300_000
 """How long a game that has begun may be out of reach before the terminal gives up."""
@@ -153,7 +154,7 @@ async def _running(player: Player, game: str) -> str | None:
     """A game of this kind the player is in, left by a terminal that went away."""
     async for found in finding.games(player, game_pb2.ListGamesRequest(running=True)):
         seats = [seat for seat in found.seats if seat.player_id == player.player_id]
-        if VARIANTS.get(found.variant) == game and not all(seat.left for seat in seats):
+        if wire.NAMES.get(found.variant) == game and not all(seat.left for seat in seats):
             return found.game_id
     return None
 

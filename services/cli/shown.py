@@ -12,11 +12,6 @@ from services.cli.pictures import Move, View
 from services.cli.pictures.look import Look, plural
 from services.runtime.wire import games as wire
 
-VARIANTS: Mapping[int, str] = {
-    variant_pb2.VARIANT_AZI: "azi",
-    variant_pb2.VARIANT_DURAK: "durak",
-    variant_pb2.VARIANT_RAMI: "rami",
-}
 LEVELS = {
     "easy": variant_pb2.BOT_LEVEL_EASY,
     "normal": variant_pb2.BOT_LEVEL_NORMAL,
@@ -33,7 +28,7 @@ STAGES: Mapping[int, str] = {
 
 def game_of(view: view_pb2.GameView) -> str:
     """The game's name; raises KeyError for one this program does not know."""
-    return VARIANTS[view.variant]
+    return wire.NAMES[view.variant]
 
 
 def table_view(view: view_pb2.GameView) -> View | None:

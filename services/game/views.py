@@ -34,13 +34,6 @@ from services.kernel.envelope import Recorded
 from services.runtime.wire import games as wire
 from services.runtime.wire.mapping import Mapper
 
-VARIANTS = {
-    "azi": variant_pb2.VARIANT_AZI,
-    "durak": variant_pb2.VARIANT_DURAK,
-    "rami": variant_pb2.VARIANT_RAMI,
-}
-
-
 DEALS: Mapper[DealRevealed, view_pb2.DealRevealed] = Mapper(DealRevealed, view_pb2.DealRevealed)
 RESULTS: Mapper[Result, view_pb2.Result] = Mapper(Result, view_pb2.Result)
 
@@ -55,7 +48,7 @@ def game_view(state: State, viewer: int | None, head: bytes) -> view_pb2.GameVie
     view = view_pb2.GameView(
         game_id=str(state.game_id),
         table_id=state.table_id,
-        variant=VARIANTS[state.variant],
+        variant=wire.VARIANTS[state.variant],
         rules=state.rules,
         version=state.version,
         head=head,
@@ -83,7 +76,7 @@ def summary(state: State) -> dict[str, Any]:
     return {
         "game_id": str(state.game_id),
         "table_id": state.table_id,
-        "variant": VARIANTS[state.variant],
+        "variant": wire.VARIANTS[state.variant],
         "rules": state.rules,
         "stage": state.stage.value,
         "version": state.version,

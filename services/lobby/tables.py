@@ -21,6 +21,7 @@ from services.lobby.evolve import evolve, plan, tag_of_player
 from services.lobby.model import Event, Rules, Table
 from services.lobby.players import Players
 from services.lobby.views import players_at, table_view
+from services.runtime.fingerprint import fingerprint
 from services.runtime.store.api import Store
 from services.runtime.streams import Streams
 
@@ -66,9 +67,7 @@ def new_id() -> UUID:
 def request_of(actor: str, request_id: str, message: Message) -> Request:
     """A caller's request. Two callers may use the same request id."""
     key = hashlib.sha256(f"{actor} {request_id}".encode()).hexdigest()
-    body = hashlib.sha256(message.DESCRIPTOR.full_name.encode())
-    body.update(b"\0" + message.SerializeToString(deterministic=True))
-    return Request(actor, key, body.digest())
+    return Request(actor, key, fingerprint(message))
 
 
 class Tables:
@@ -161,17 +160,21 @@ class Tables:
                 )
 
     async def scan(self, tag: str, before: UUID | None = None) -> AsyncIterator[Found]:
-        """Open tables with a tag, newest first, `SCAN_MAX` at most; damaged ones are left out."""
-        for _ in range(SCAN_MAX // SCAN_STEP):
+        """Open tables with a tag, newest first, `SCAN_MAX` at most; damaged ones do not count."""
+        looked = 0
+        while True:
             heads = await self._store.tagged(tag, before, SCAN_STEP, ended=False)
             for head in heads:
+                before = head.stream
                 try:
                     loaded = await self._streams.load(head.stream, known=head.version)
                 except Refused as refused:
                     if refused.reason != "LOG_DAMAGED":
                         raise
-                else:
-                    yield Found(head.stream, loaded.state)
-                before = head.stream
+                    continue
+                yield Found(head.stream, loaded.state)
+                looked += 1
+                if looked == SCAN_MAX:
+                    return
             if len(heads) < SCAN_STEP:
                 return

@@ -15,6 +15,7 @@ from kozyr.azi.events.v1 import azi_pb2 as azi_events
 from kozyr.azi.v1 import azi_pb2
 from kozyr.durak.events.v1 import durak_pb2 as durak_events
 from kozyr.durak.v1 import durak_pb2
+from kozyr.game.v1 import variant_pb2
 from kozyr.rami.events.v1 import rami_pb2 as rami_events
 from kozyr.rami.v1 import rami_pb2
 
@@ -109,3 +110,11 @@ _MODULES: Mapping[str, tuple[ModuleType, Any, ModuleType]] = {
 }
 GAMES = tuple(_MODULES)
 """The games' names."""
+VARIANTS: Mapping[str, variant_pb2.Variant.ValueType] = {
+    "azi": variant_pb2.VARIANT_AZI,
+    "durak": variant_pb2.VARIANT_DURAK,
+    "rami": variant_pb2.VARIANT_RAMI,
+}
+"""The games on the wire, by name."""
+NAMES: Mapping[int, str] = {variant: name for name, variant in VARIANTS.items()}
+"""The games' names, by what they are on the wire."""
