@@ -4,7 +4,9 @@ Whatever was acknowledged is in the log afterwards, games go on, and no chip is 
 """
 
 import asyncio
+import os
 import resource
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -350,6 +352,73 @@ async def _expired(given: House, player: Player, game: str) -> bool:
     answer = await given.send("game", "GetGame", request, player.access_token)
     history = game_pb2.GetGameResponse.FromString(answer.reply).history
     return any(h.durak.HasField("turn_expired") for h in history)
+
+
+VANISHING = """
+import asyncio, sys
+import grpc
+from kozyr.game.v1 import game_pb2, game_pb2_grpc
+from kozyr.lobby.v1 import lobby_pb2, lobby_pb2_grpc
+from kozyr.wallet.v1 import wallet_pb2, wallet_pb2_grpc
+
+async def main(game, lobby, wallet, token, game_id):
+    metadata, streams = [("authorization", f"Bearer {token}")], []
+    for _ in range(70):
+        own = [("grpc.use_local_subchannel_pool", 1)]
+        channels = [grpc.aio.insecure_channel(at, own) for at in (game, lobby, wallet)]
+        streams += [
+            game_pb2_grpc.GameServiceStub(channels[0]).WatchGame(
+                game_pb2.WatchGameRequest(game_id=game_id), metadata=metadata),
+            lobby_pb2_grpc.LobbyServiceStub(channels[1]).WatchTables(
+                lobby_pb2.WatchTablesRequest(), metadata=metadata),
+            wallet_pb2_grpc.WalletServiceStub(channels[2]).WatchAccount(
+                wallet_pb2.WatchAccountRequest(), metadata=metadata),
+        ]
+    await asyncio.gather(*(stream.read() for stream in streams))
+    print("watching", flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+"""A client with 210 streams on as many connections; it is killed."""
+
+
+def descriptors(given: House) -> dict[str, int]:
+    """Open files and connections of each process that has watchers."""
+    names = ("game", "lobby", "wallet")
+    folders = {name: Path(f"/proc/{pid(given, name)}/fd") for name in names}
+    return {name: len(list(folder.iterdir())) for name, folder in folders.items()}
+
+
+async def test_a_client_killed_with_its_streams_open(given: House) -> None:
+    """210 streams end with their process: no connection stays, and all goes on."""
+    players, game = await waiting_game(given)
+    assert (await given.trial()).sound
+    before = descriptors(given)
+    client = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", VANISHING),
+        *(given.stack.address(name) for name in ("game", "lobby", "wallet")),
+        *(players[0].access_token, game),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
+    assert client.stdout is not None
+    async with asyncio.timeout(60):
+        assert await client.stdout.readline() == b"watching\n"
+    during = descriptors(given)
+    assert all(during[name] >= count + 70 for name, count in before.items())
+    client.kill()
+    await client.wait()
+
+    async def gone() -> bool:
+        now = descriptors(given)
+        return all(now[name] <= count + 4 for name, count in before.items())
+
+    await until(gone)
+    player, view = await mover(players, game)
+    assert (await _try(given, player, view, "after them")).code is Code.OK
+    for each in players:
+        await each.close()
 
 
 async def test_a_drain_ends_streams_and_loses_no_answered_call(given: House) -> None:
