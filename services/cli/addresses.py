@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from services.cli.outcome import USAGE, Failure
-from services.runtime.server import setting_problems
 from services.runtime.settings import SERVICES, Settings
 
 STACK_FILE = "stack.json"
@@ -54,6 +53,8 @@ def make_settings(values: dict[str, Any]) -> Settings:
     try:
         return Settings(**values)
     except ValidationError as error:
+        from services.runtime.server import setting_problems
+
         raise Failure("; ".join(setting_problems(error)), USAGE) from None
 
 

@@ -10,7 +10,8 @@ import hmac
 import random
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -162,8 +163,8 @@ class Player(Caller):
             except Refused as refused:
                 if refused.kind not in (Kind.UNAUTHENTICATED, Kind.NOT_FOUND):
                     raise
-            said = "This server has no such account; the old profile is kept in {{}}."
-            said = said.format(file.set_aside(profile))
+            aside = file.set_aside(profile)
+            said = f"This server has no such account; the old profile is kept in {aside}."
         file.write(await self.sign_up(display_name))
         return said
 
@@ -198,14 +199,15 @@ class Player(Caller):
         reply: game_pb2.LeaveGameResponse = await self.call("game", self._games.LeaveGame, request)
         return reply.view
 
-    async def watch(self, game_id: str) -> AsyncIterator[game_pb2.WatchGameResponse]:
+    async def watch(self, game_id: str) -> AsyncGenerator[game_pb2.WatchGameResponse, None]:
         """Snapshots and steps of a game until it has ended: in order, no version twice.
 
         While it lasts the player's seed is committed and revealed when the game asks for it.
         """
-        async for message, view in watch(self, self._games, game_id):
-            await self._contribute(view)
-            yield message
+        async with aclosing(watch(self, self._games, game_id)) as messages:
+            async for message, view in messages:
+                await self._contribute(view)
+                yield message
 
     async def _contribute(self, view: view_pb2.GameView) -> None:
         """Commit or reveal this game's seed if that is what the game waits for."""
@@ -261,7 +263,7 @@ class Player(Caller):
 
 async def watch(
     caller: Caller, games: Any, game_id: str
-) -> AsyncIterator[tuple[game_pb2.WatchGameResponse, view_pb2.GameView]]:
+) -> AsyncGenerator[tuple[game_pb2.WatchGameResponse, view_pb2.GameView], None]:
     """A game's stream for any caller, taken up again when it breaks, until the game has ended."""
     token, seen = b"", -1
     backoff = Backoff(caller.patience_ms)

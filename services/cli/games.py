@@ -55,7 +55,7 @@ async def _list(arguments: argparse.Namespace) -> int:
         (
             game.game_id,
             wire.NAMES.get(game.variant, "?"),
-            STAGES.get(game.stage, "?"),
+            STAGES.get(game.stage, "log damaged"),
             game.version,
             when(game.opened_time),
             ", ".join(names.get(seat.player_id, "?") for seat in game.seats),

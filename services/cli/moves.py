@@ -14,10 +14,10 @@ from services.cli.pictures.look import SIGNS
 Reader = Callable[[Sequence[str]], Move]
 
 USAGE = {
-    "azi": "bid N · level · fold · all in · look · drop CARD · drop last · play CARD · buy back ·"
+    "azi": "bid N | level | fold | all in | look | drop CARD | drop last | play CARD | buy back |"
     " decline",
-    "durak": "attack CARD · beat CARD · take · pass",
-    "rami": "draw · take · meld CARDS · lay CARDS MELD · discard CARD",
+    "durak": "attack CARD | beat CARD | take | pass",
+    "rami": "draw | take | meld CARDS | lay CARDS MELD | discard CARD",
 }
 """What may be typed in each game."""
 

@@ -191,10 +191,29 @@ async def _at_table(
                 last = await tables.started(table.table_id, last)
             show([f"table {table.table_id}, game {last}"])
             online = await sit_down(player, last, ascii_only=arguments.ascii)
-            if not await sit(online, lines) or not await _again(lines):
+            if not await sit(online, lines):
+                return
+            table = await tables.settled(table.table_id, table.games_played + 1)
+            show(_standing(table, player.player_id))
+            if not await _again(lines):
                 return
     finally:
         await _stand_up(tables, table.table_id)
+
+
+def _standing(table: lobby_pb2.Table, player_id: str) -> list[str]:
+    """What the table keeps between games: the stack, the tally of a series."""
+    lines = [
+        f"Your stack for the next game: {seat.stack}"
+        for seat in table.seats
+        if seat.player_id == player_id and seat.stack
+    ]
+    names = {seat.player_id: seat.display_name for seat in table.seats}
+    lines += [
+        f"  {names.get(line.player_id, '?'):<20} first out {line.wins}, durak {line.losses}"
+        for line in table.series
+    ]
+    return lines
 
 
 async def _stand_up(tables: Tables, table_id: str) -> None:

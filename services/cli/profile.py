@@ -8,7 +8,7 @@ import base64
 import json
 import os
 import secrets
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from services.cli.outcome import Failure
@@ -82,8 +82,3 @@ class ProfileFile:
         aside = self.path.with_name(f"{self.path.stem}-{profile.player_id}.json")
         self.path.replace(aside)
         return aside
-
-
-def renamed(profile: Profile, display_name: str) -> Profile:
-    """The same account under the name its server knows."""
-    return replace(profile, display_name=display_name)

@@ -23,7 +23,7 @@ BACK = {"p", "b", "k", "left", "up"}
 FIRST = {"f", "g", "home"}
 LAST = {"l", "G", "end"}
 QUIT = {"q", "\x03", "\x04", "escape"}
-STEP_HELP = "n or space: next · p: back · f: first · l: last · q: quit"
+STEP_HELP = "n or space: next | p: back | f: first | l: last | q: quit"
 
 
 @dataclass(frozen=True, slots=True)

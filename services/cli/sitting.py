@@ -20,7 +20,7 @@ from services.kernel.errors import Refused
 
 HELP = (
     "a number makes that move, or type it: {usage}",
-    "t shows the table · ? asks a bot what it would do · h shows this · q leaves the game",
+    "t shows the table | ? asks a bot what it would do | h shows this | q leaves the game",
 )
 
 
@@ -96,14 +96,23 @@ async def sit(table: Table, lines: Lines) -> bool:
             else:
                 line = typed.result()
                 if line is None or line.strip().lower() in ("q", "quit"):
-                    await table.leave()
-                    show(["You have left the game."])
+                    await _leave(table)
                     return False
                 if await _answer(table, view, line.strip()):
                     answered = asked
                 typed = asyncio.ensure_future(lines.next())
     finally:
         await _end(upcoming, typed, lines)
+
+
+async def _leave(table: Table) -> None:
+    """Leave for good, or say why that is not possible."""
+    try:
+        await table.leave()
+    except (Refused, RuleViolation) as refusal:
+        show([*refusal_lines(refusal), "The game goes on without you."])
+    else:
+        show(["You have left the game."])
 
 
 async def _end(upcoming: asyncio.Future[Any], typed: asyncio.Future[Any], lines: Lines) -> None:

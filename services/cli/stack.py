@@ -24,7 +24,6 @@ PORT_BASE = 7001
 READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
 HOST = "127.0.0.1"
-LOG_LINES = 5
 
 
 def ports_from(base: int) -> dict[str, int]:
@@ -62,6 +61,7 @@ class Stack:
         self._given = dict(environment or {})
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._stopping: set[str] = set()
+        self._log_began: dict[str, int] = {}
         addresses = {f"{name}_address": self.address(name) for name in SERVICES}
         self.settings: Settings = make_settings({"data_folder": self.data, **addresses})
 
@@ -95,6 +95,7 @@ class Stack:
         began = time.monotonic()
         self._stopping.discard(name)
         with (self.logs / f"{name}.log").open("ab") as log:
+            self._log_began[name] = log.tell()
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "services.cli.main", "serve", name, "--until-eof"),
                 stdin=asyncio.subprocess.PIPE,
@@ -143,13 +144,16 @@ class Stack:
             await asyncio.sleep(0.2)
 
     def last_words(self, name: str) -> str:
-        """The last thing a service wrote to its log that says what went wrong."""
+        """What a service wrote last about its failure since it was started, and where."""
         path = self.logs / f"{name}.log"
         try:
-            lines = path.read_text("utf-8", errors="replace").splitlines()[-LOG_LINES:]
+            with path.open("rb") as log:
+                log.seek(self._log_began.get(name, 0))
+                lines = log.read().decode(errors="replace").splitlines()
         except OSError:
             lines = []
-        return f"{lines[-1]} (log: {path})" if lines else f"see {path}"
+        said = next((words for line in reversed(lines) if (words := _failure_in(line))), "")
+        return f"{said} (log: {path})" if said else f"its log is {path}"
 
     def _has_ended(self, name: str) -> bool:
         return self._processes[name].returncode is not None
@@ -164,6 +168,17 @@ class Stack:
             environment[f"KOZYR_{name.upper()}_LISTEN"] = self.address(name)
             environment[f"KOZYR_{name.upper()}_ADDRESS"] = self.address(name)
         return environment | self._given
+
+
+def _failure_in(line: str) -> str:
+    """The failure a log line tells of, in words; empty for none."""
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return line.strip()
+    if not isinstance(told, dict) or told.get("level") not in ("error", "critical"):
+        return ""
+    return str(told.get("hint") or told.get("error") or told.get("event") or "")
 
 
 async def _ready(process: asyncio.subprocess.Process) -> None:
