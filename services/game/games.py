@@ -59,17 +59,17 @@ class Games:
         self.feed = feed
         self._outages = outages
         self._decider = decider
-        self._changed: list[Callable[[], None]] = []
+        self._changed: list[Callable[[UUID, int], None]] = []
         self._streams = Streams(store, decider, published=self._published, cached=cached)
 
-    def on_change(self, wake: Callable[[], None]) -> None:
-        """Call `wake` after every append made here: something may have become due."""
-        self._changed.append(wake)
+    def on_change(self, tell: Callable[[UUID, int], None]) -> None:
+        """Call `tell` with game and version after every append made here."""
+        self._changed.append(tell)
 
     def _published(self, game_id: UUID, version: int) -> None:
         self.feed.published(game_id, version)
-        for wake in self._changed:
-            wake()
+        for tell in self._changed:
+            tell(game_id, version)
 
     async def load(self, game_id: UUID, known: int | None = None) -> Loaded[State]:
         """The game now, or at any version not below `known`; ABSENT if it does not exist."""

@@ -1,5 +1,6 @@
 """The game service's process: what it is made of, and its main."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -19,7 +20,9 @@ from services.runtime.due import DueWorker
 from services.runtime.eventstore import MIGRATIONS, close_store, open_store, supervised
 from services.runtime.feed import Feed
 from services.runtime.keys import load_private
+from services.runtime.relay import Relay
 from services.runtime.server import Process, Service, run
+from services.runtime.store.api import StoreUnavailable
 
 FOLDERS: tuple[Path, ...] = (MIGRATIONS, migrations.FOLDER)
 """Migrations of the game's database."""
@@ -30,14 +33,18 @@ async def compose(process: Process) -> Service:
     settings = process.settings
     engine, store = await open_store(settings, "game", FOLDERS)
     outages = Outages(engine, settings.outage_ms)
-    await outages.beat()
+    with suppress(StoreUnavailable):
+        await outages.beat()
     feed = Feed(store, interval_ms=settings.feed_interval_ms)
     rules = decider(settings.bot_delay_ms)
     games = Games(store, rules, feed, outages, cached=settings.games_cached)
     peers = Peers(process.peers)
     react = Reactions(games, peers).handle
     worker = DueWorker(store, react, name=process.name, concurrency=WORK_AT_ONCE)
-    games.on_change(worker.wake)
+    games.on_change(lambda _game, _version: worker.wake())
+    relay = Relay(engine, feed)
+    if engine.dialect.name == "postgresql":
+        games.on_change(relay.tell)
     watching = Watching(games, process.drain, process.seal_key, settings.heartbeat_ms)
     key = load_private(settings.keys() / "game.key")
 
@@ -56,6 +63,7 @@ async def compose(process: Process) -> Service:
         tasks={
             **supervised(process.drain, feed=feed, due=worker),
             "lifeline": outages.keep_alive,
+            **({"relay": relay.run} if engine.dialect.name == "postgresql" else {}),
         },
         close=lambda: close_store(store, feed=feed, due=worker),
     )
