@@ -1,4 +1,4 @@
-"""Crashes, broken databases and neighbours that are away: real processes, one house for all.
+"""Crashes, broken databases, clients killed and drains: real processes, one house for all.
 
 Whatever was acknowledged is in the log afterwards, games go on, and no chip is lost.
 """
@@ -8,7 +8,6 @@ import os
 import resource
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,12 +15,21 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
-from kozyr.game.v1 import audit_pb2, game_pb2, game_pb2_grpc, view_pb2
+from kozyr.game.v1 import game_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2
 
-from services.cli.client import ENDED, Player, new_request_id, view_of
-from tests.e2e.house import House, house, legal, play_out, rules, start, until
+from services.cli.client import Player
+from tests.e2e.acknowledged import (
+    Acknowledged,
+    assert_all_stored,
+    assert_sound,
+    is_serving,
+    pid,
+    play,
+    serving,
+)
+from tests.e2e.house import House, house, legal, rules, start, until
 
 Code = grpc.StatusCode
 SQLITE_FILES = ("", "-wal", "-shm")
@@ -37,71 +45,6 @@ async def given(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
         yield made
 
 
-@dataclass
-class Acknowledged:
-    """Requests of one game that were answered: their ids, and the version each led to."""
-
-    game_id: str
-    versions: dict[str, int] = field(default_factory=dict)
-    ended: bool = False
-
-
-async def play(player: Player, game_id: str, rng: Random, made: Acknowledged) -> None:
-    """Play a seat to the end, however often the service goes away, keeping what was answered."""
-    games = player.stub("game", game_pb2_grpc.GameServiceStub)
-    async for message in player.watch(game_id):
-        view = view_of(message)
-        if view is None or not legal(view):
-            continue
-        request = game_pb2.SubmitMoveRequest(
-            request_id=new_request_id(), game_id=game_id, turn=view.turn
-        )
-        variant = view.WhichOneof("table") or ""
-        getattr(request.move, variant).CopyFrom(rng.choice(legal(view)))
-        reply = await player.call("game", games.SubmitMove, request)
-        assert reply.view.version > view.version
-        made.versions[request.request_id] = reply.view.version
-    made.ended = True
-
-
-async def assert_all_stored(given: House, made: Acknowledged) -> None:
-    """Every answered request is in the log, at no later version than was answered."""
-    rows: dict[str, int] = {}
-    after, more = 0, True
-    while more:
-        request = audit_pb2.ReadLogRequest(
-            game_id=made.game_id, after_version=after, page_size=1_000
-        )
-        answer = await given.send("game", "ReadLog", request, given.token("operator"))
-        page = audit_pb2.ReadLogResponse.FromString(answer.reply)
-        for row in page.rows:
-            if row.request_id:
-                rows[row.request_id.rpartition("/")[2]] = row.version
-        after, more = page.rows[-1].version, page.more
-    for request_id, version in made.versions.items():
-        assert rows[request_id] <= version
-
-
-def pid(given: House, name: str) -> int:
-    """The process of a service."""
-    return given.stack._processes[name].pid
-
-
-async def is_serving(given: House, name: str) -> bool:
-    """Whether a service says that it is well."""
-    channel: Any = given.channel(name)
-    check = channel.unary_unary("/grpc.health.v1.Health/Check")
-    try:
-        return bool(await check(b"", timeout=5) == b"\x08\x01")
-    except grpc.aio.AioRpcError:
-        return False
-
-
-async def serving(given: House, name: str) -> None:
-    """Wait until it is well."""
-    await until(lambda: is_serving(given, name))
-
-
 async def sick(given: House, name: str) -> None:
     """Wait until it says that it is not."""
 
@@ -109,19 +52,6 @@ async def sick(given: House, name: str) -> None:
         return not await is_serving(given, name)
 
     await until(unwell)
-
-
-async def assert_sound(given: House, *games: str) -> None:
-    """Chips add up, nothing stays reserved, and the audits of these games find nothing."""
-
-    async def nothing_open() -> bool:
-        trial = await given.trial()
-        assert trial.sound
-        return trial.open_reservations == 0
-
-    await until(nothing_open)
-    for game in games:
-        assert list((await given.verify(game)).faults) == []
 
 
 async def test_a_killed_game_service_goes_on_with_the_same_games(given: House) -> None:
@@ -151,12 +81,6 @@ async def test_a_killed_game_service_goes_on_with_the_same_games(given: House) -
     await assert_sound(given, *(done.game_id for done in made))
     for player in players:
         await player.close()
-
-
-async def submit(given: House, player: Player, game_id: str, request_id: str) -> Any:
-    """Try one move once; the raw answer."""
-    view = await player.view(game_id)
-    return await _try(given, player, view, request_id)
 
 
 async def _try(given: House, player: Player, view: view_pb2.GameView, request_id: str) -> Any:
@@ -280,78 +204,6 @@ async def test_a_full_disk(given: House, name: str) -> None:
     assert (await given.trial()).sound
     for each in players:
         await each.close()
-
-
-async def test_a_wallet_away_at_the_start(given: House) -> None:
-    """The start waits for the wallet and then happens, or fails and gives every chip back."""
-    player = await given.player()
-    balance = await chips(given, player)
-    await given.stack.kill("wallet")
-    starting = asyncio.create_task(start(player, rules("azi", 3)))
-    await asyncio.sleep(1.0)
-    assert not starting.done()
-    await given.stack.start("wallet")
-    _, game = await asyncio.wait_for(starting, 60)
-    views = await play_out(player, game, Random(1))
-    await assert_sound(given, game)
-    line = views[-1].result.seats[views[-1].seat]
-    assert await chips(given, player) == balance - line.stack_before + line.stack_after
-    await player.close()
-
-
-async def chips(given: House, player: Player) -> int:
-    """What the player owns."""
-    answer = await given.send(
-        "wallet", "GetAccount", wallet_pb2.GetAccountRequest(), player.access_token
-    )
-    account = wallet_pb2.GetAccountResponse.FromString(answer.reply).account
-    return account.balance + account.reserved
-
-
-@pytest.mark.parametrize("away", ["wallet", "lobby"])
-async def test_a_neighbour_away_at_the_end(given: House, away: str) -> None:
-    """The game ends without it; when it is back the chips are paid once and the table is told."""
-    player = await given.player()
-    balance = await chips(given, player)
-    table, game = await start(player, rules("azi", 2))
-    await given.stack.kill(away)
-    views = await play_out(player, game, Random(4))
-    assert views[-1].stage == view_pb2.STAGE_FINISHED
-    await asyncio.sleep(0.5)
-    await given.stack.start(away)
-    await serving(given, away)
-
-    async def told() -> bool:
-        request = lobby_pb2.GetTableRequest(table_id=table)
-        answer = await given.send("lobby", "GetTable", request, player.access_token)
-        return lobby_pb2.GetTableResponse.FromString(answer.reply).table.games_played == 1
-
-    await until(told, 60)
-    await assert_sound(given, game)
-    line = views[-1].result.seats[views[-1].seat]
-    assert await chips(given, player) == balance - line.stack_before + line.stack_after
-    await player.close()
-
-
-async def test_no_ai_no_standstill(given: House) -> None:
-    """Bots that cannot be asked are moved for at their deadlines, and play again afterwards."""
-    player = await given.player()
-    await given.stack.kill("ai")
-    _, game = await start(player, rules("durak", 3, turn_ms=1_000))
-    playing = asyncio.create_task(play_out(player, game, Random(6)))
-    await until(lambda: _expired(given, player, game))
-    await given.stack.start("ai")
-    views = await asyncio.wait_for(playing, 120)
-    assert views[-1].stage in ENDED
-    await assert_sound(given, game)
-    await player.close()
-
-
-async def _expired(given: House, player: Player, game: str) -> bool:
-    request = game_pb2.GetGameRequest(game_id=game, history=True)
-    answer = await given.send("game", "GetGame", request, player.access_token)
-    history = game_pb2.GetGameResponse.FromString(answer.reply).history
-    return any(h.durak.HasField("turn_expired") for h in history)
 
 
 VANISHING = """
