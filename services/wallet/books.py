@@ -5,7 +5,7 @@ microseconds of the database's clock.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from uuid import UUID
 
@@ -143,13 +143,16 @@ class Books:
     """What a command needs to know.
 
     `accounts` are those of its accounts that exist; `reservations` are the game's in the order of
-    their making, and the one that a Reserve names, should it belong to another game.
+    their making, and the one that a Reserve names, should it belong to another game. `held` are the
+    chips that games' escrows hold for the account of an OpenAccount or a Grant, whose answer shows
+    them.
     """
 
     now: int
     accounts: Mapping[UUID, Account]
     game: Game | None = None
     reservations: tuple[Reservation, ...] = ()
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +199,22 @@ def post(
 
 
 def evolve(books: Books, change: Change) -> Books:
-    """The books after a change."""
+    """The books after a change; raises Refused as `post`."""
+    return enter(books, change)[0]
+
+
+def enter(books: Books, change: Change) -> tuple[Books, tuple[Posting, ...]]:
+    """The books after a change, and the postings it makes; raises Refused as `post`."""
     accounts = {**books.accounts, **{a.id: a for a in change.opened}}
+    postings: tuple[Posting, ...] = ()
     if change.transfer is not None:
-        accounts |= post(accounts, (change.transfer,))[1]
+        postings, touched = post(accounts, (change.transfer,))
+        accounts |= touched
     changed = {r.id: r for r in change.reservations}
     kept = tuple(changed.pop(r.id, r) for r in books.reservations)
-    return Books(books.now, accounts, change.game or books.game, (*kept, *changed.values()))
+    game = change.game or books.game
+    after = Books(books.now, accounts, game, (*kept, *changed.values()), books.held)
+    return after, postings
 
 
 def _check_legs(legs: Sequence[Leg]) -> None:
@@ -223,7 +235,7 @@ def _moved(account: Account, chips: int) -> Account:
         )
     if not -CHIPS_MAX <= balance <= CHIPS_MAX:
         raise precondition("CHIPS_OVERFLOW", "no account can hold so many chips")
-    return replace(account, balance=balance, version=account.version + 1)
+    return Account(account.id, account.kind, balance, account.version + 1)
 
 
 def unknown_account(account: UUID) -> Refused:

@@ -24,7 +24,7 @@ from services.wallet.books import (
     ReservationState,
     Transfer,
     TransferKind,
-    evolve,
+    post,
     unknown_account,
 )
 
@@ -407,7 +407,9 @@ def _expired(books: Books, game: UUID) -> tuple[Reservation, ...]:
 
 def _posted(books: Books, change: Change) -> Change:
     """The change, after it has been seen that its transfer can be posted."""
-    evolve(books, change)
+    if change.transfer is not None:
+        opened = {account.id: account for account in change.opened}
+        post({**books.accounts, **opened} if opened else books.accounts, (change.transfer,))
     return change
 
 

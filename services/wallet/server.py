@@ -8,11 +8,10 @@ from pathlib import Path
 
 from kozyr.wallet.v1 import wallet_pb2
 from kozyr.wallet.v1.wallet_pb2_grpc import add_WalletServiceServicer_to_server
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine
 
+from services.kernel.errors import Refused
 from services.runtime import log
-from services.runtime.database import SQLITE, close_engine, open_engine
+from services.runtime.database import DATABASE_ERRORS, SQLITE, close_engine, open_engine
 from services.runtime.health import Probe
 from services.runtime.migrate import migrate_engine
 from services.runtime.server import Process, Service, run
@@ -56,15 +55,15 @@ async def compose(process: Process) -> Service:
     return Service(
         add=lambda server: add_WalletServiceServicer_to_server(servicer, server),
         files=(wallet_pb2.DESCRIPTOR,),
-        checks=checks(engine),
-        tasks={"expire": lambda: expire_for_ever(ledger)},
+        checks=checks(ledger),
+        tasks={"expire": lambda: expire_for_ever(ledger), "committer": ledger.committer.watch},
         close=close,
     )
 
 
-def checks(engine: AsyncEngine) -> Mapping[str, Probe]:
+def checks(ledger: Ledger) -> Mapping[str, Probe]:
     """What must hold for the wallet to be healthy."""
-    summed_at = float("-inf")
+    engine, summed_at = ledger.engine, float("-inf")
 
     async def balances() -> None:
         nonlocal summed_at
@@ -73,7 +72,14 @@ def checks(engine: AsyncEngine) -> Mapping[str, Probe]:
                 raise Unsound
             summed_at = time.monotonic()
 
-    return {"database": lambda: check_writable(engine), "balances": balances}
+    async def committer() -> None:
+        ledger.committer.check()
+
+    return {
+        "database": lambda: check_writable(engine),
+        "balances": balances,
+        "committer": committer,
+    }
 
 
 async def expire_for_ever(ledger: Ledger) -> None:
@@ -82,7 +88,7 @@ async def expire_for_ever(ledger: Ledger) -> None:
         await asyncio.sleep(EXPIRE_S)
         try:
             await ledger.expire()
-        except (StoreUnavailable, SQLAlchemyError) as error:
+        except (Refused, StoreUnavailable, *DATABASE_ERRORS) as error:
             log.get().warning("expiry_waits", task="expire", **log.failure(error))
 
 

@@ -7,20 +7,19 @@ import grpc
 from google.protobuf.message import Message
 from kozyr.wallet.v1 import wallet_pb2 as pb
 from kozyr.wallet.v1.wallet_pb2_grpc import WalletServiceServicer
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.runtime import validate
 from services.runtime.call import caller, note
 from services.runtime.seal import open_page, seal_page
 from services.wallet import requests, views
+from services.wallet.batch import Request, Respond
 from services.wallet.books import Books, ReservationState
 from services.wallet.domain import Command, game_of
-from services.wallet.ledger import Ledger, Request, Respond, body_hash
+from services.wallet.ledger import Ledger, body_hash
 from services.wallet.statements import (
     Holding,
     read_game,
     read_holding,
-    read_reserved,
     read_statement,
     read_trial,
 )
@@ -45,9 +44,8 @@ class WalletServicer(WalletServiceServicer):
         """Open an account; one of the same kind that is open stays as it is."""
         command = requests.read_open(request, self._welcome)
 
-        async def respond(connection: AsyncConnection, after: Books) -> bytes:
-            account = after.accounts[command.account]
-            holding = Holding(account, await read_reserved(connection, account.id))
+        def respond(after: Books) -> bytes:
+            holding = Holding(after.accounts[command.account], after.held)
             shown = pb.OpenAccountResponse(account=views.show_account(holding))
             return shown.SerializeToString()
 
@@ -85,7 +83,7 @@ class WalletServicer(WalletServiceServicer):
         """Hold chips for a game."""
         command = requests.read_reserve(request)
 
-        async def respond(_: AsyncConnection, after: Books) -> bytes:
+        def respond(after: Books) -> bytes:
             made = next(r for r in after.reservations if r.id == command.id)
             shown = pb.ReserveResponse(reservation=views.show_reservation(made))
             return shown.SerializeToString()
@@ -95,7 +93,7 @@ class WalletServicer(WalletServiceServicer):
     async def Pin(self, request: pb.PinRequest, context: Context) -> pb.PinResponse:
         """Bind a game's reservations to it."""
 
-        async def respond(_: AsyncConnection, after: Books) -> bytes:
+        def respond(after: Books) -> bytes:
             return pb.PinResponse().SerializeToString()
 
         return await self._execute(request, requests.read_pin(request), respond, pb.PinResponse)
@@ -103,7 +101,7 @@ class WalletServicer(WalletServiceServicer):
     async def Settle(self, request: pb.SettleRequest, context: Context) -> pb.SettleResponse:
         """Pay a finished game out."""
 
-        async def respond(_: AsyncConnection, after: Books) -> bytes:
+        def respond(after: Books) -> bytes:
             transfer = "" if after.game is None else str(after.game.transfer)
             return pb.SettleResponse(transfer_id=transfer).SerializeToString()
 
@@ -113,7 +111,7 @@ class WalletServicer(WalletServiceServicer):
     async def Void(self, request: pb.VoidRequest, context: Context) -> pb.VoidResponse:
         """Give a game's chips back and refuse it from now on."""
 
-        async def respond(_: AsyncConnection, after: Books) -> bytes:
+        def respond(after: Books) -> bytes:
             voided = sum(r.state is ReservationState.VOIDED for r in after.reservations)
             return pb.VoidResponse(voided=voided).SerializeToString()
 
@@ -124,9 +122,8 @@ class WalletServicer(WalletServiceServicer):
         """Give chips from the house."""
         command = requests.read_grant(request, caller())
 
-        async def respond(connection: AsyncConnection, after: Books) -> bytes:
-            account = after.accounts[command.account]
-            holding = Holding(account, await read_reserved(connection, account.id))
+        def respond(after: Books) -> bytes:
+            holding = Holding(after.accounts[command.account], after.held)
             shown = pb.GrantResponse(account=views.show_account(holding))
             return shown.SerializeToString()
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.runtime.database import database_now, now_us, read, write
 from services.wallet.books import (
@@ -13,14 +14,14 @@ from services.wallet.books import (
     AccountKind,
     Books,
     Game,
+    GameState,
     Reservation,
     ReservationState,
     TransferKind,
     unknown_account,
 )
 from services.wallet.domain import has_expired
-from services.wallet.ledger import account_of, load_game, load_reservations
-from services.wallet.tables import ACCOUNTS, POSTINGS, PULSE, RESERVATIONS, TRANSFERS
+from services.wallet.tables import ACCOUNTS, GAMES, POSTINGS, PULSE, RESERVATIONS, TRANSFERS
 
 HELD = (int(ReservationState.PENDING), int(ReservationState.PINNED))
 
@@ -93,13 +94,7 @@ async def read_holding(engine: AsyncEngine, account: UUID) -> Holding:
         row = (await connection.execute(query)).one_or_none()
     if row is None:
         raise unknown_account(account)
-    return Holding(account_of(row), int(row.reserved), bool(row.late))
-
-
-async def read_reserved(connection: AsyncConnection, account: UUID) -> int:
-    """The chips that games' escrows hold for an account."""
-    held = RESERVATIONS.c.state.in_(HELD) & (RESERVATIONS.c.account_id == account)
-    return int((await connection.execute(sa.select(_sum_of_held(held)))).scalar_one())
+    return Holding(_account(row), int(row.reserved), bool(row.late))
 
 
 def _sum_of_held(held: sa.ColumnElement[bool]) -> sa.ScalarSelect[int]:
@@ -151,11 +146,40 @@ async def read_game(
 ) -> tuple[Game | None, tuple[Reservation, ...], bool]:
     """What is known of a game, its reservations in the order of their making, and whether some of
     them should have gone back by now."""
+    seats = (
+        sa.select(RESERVATIONS)
+        .where(RESERVATIONS.c.game_id == game)
+        .order_by(RESERVATIONS.c.number)
+    )
     async with read(engine) as connection:
-        known = await load_game(connection, game)
-        reservations = await load_reservations(connection, game)
-        books = Books(await database_now(connection), {}, known, reservations)
-    return known, reservations, has_expired(books, game)
+        row = (await connection.execute(sa.select(GAMES).where(GAMES.c.id == game))).one_or_none()
+        reservations = tuple(_reservation(row) for row in await connection.execute(seats))
+        now = await database_now(connection)
+    known = None if row is None else _game(row)
+    return known, reservations, has_expired(Books(now, {}, known, reservations), game)
+
+
+def _account(row: sa.Row[Any]) -> Account:
+    return Account(row.id, AccountKind(row.kind), row.balance, row.version)
+
+
+def _game(row: sa.Row[Any]) -> Game:
+    return Game(row.id, GameState(row.state), row.transfer_id, row.head, row.reason)
+
+
+def _reservation(row: sa.Row[Any]) -> Reservation:
+    return Reservation(
+        id=row.id,
+        game=row.game_id,
+        number=row.number,
+        account=row.account_id,
+        chips=row.chips,
+        expires_at=row.expires_at,
+        state=ReservationState(row.state),
+        paid_in=row.paid_in,
+        paid_out=row.paid_out,
+        reason=row.reason,
+    )
 
 
 async def read_trial(engine: AsyncEngine) -> Trial:

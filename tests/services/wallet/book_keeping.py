@@ -7,12 +7,13 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.runtime.database import read
+from services.wallet.batch import Request
 from services.wallet.books import AccountKind, Books
 from services.wallet.domain import Command, OpenAccount
-from services.wallet.ledger import Ledger, Request
+from services.wallet.ledger import Ledger
 from services.wallet.statements import Trial, read_holding, read_trial
 from services.wallet.tables import ACCOUNTS, POSTINGS, TRANSFERS
 from services.wallet.wake import Wake
@@ -38,7 +39,7 @@ async def do(
 ) -> bytes:
     """Carry a command out; the answer is what it left of its accounts, as text."""
 
-    async def respond(_: AsyncConnection, after: Books) -> bytes:
+    def respond(after: Books) -> bytes:
         balances = sorted((str(i), a.balance) for i, a in after.accounts.items())
         return repr((balances, after.game, after.reservations)).encode()
 
