@@ -28,6 +28,10 @@ Driver: TypeAlias = Any
 Rows: TypeAlias = Sequence[tuple[Any, ...]]
 
 IDS = "(SELECT value FROM json_each(?))"
+HELD = (
+    "SELECT account_id, sum(chips) FROM reservations WHERE state IN (1, 2) "
+    "AND account_id IN (SELECT value FROM json_each(?)) GROUP BY account_id"
+)
 SEATS = (
     "SELECT id, game_id, number, account_id, chips, expires_at, state, paid_in, paid_out, reason "
     "FROM reservations WHERE "
@@ -138,12 +142,7 @@ async def find_seats(driver: Driver, wanted: Wanted) -> list[Reservation]:
 
 async def find_held(driver: Driver, ids: Iterable[UUID]) -> dict[UUID, int]:
     """The chips that games' escrows hold for accounts, of those that have any there."""
-    rows = await some(
-        driver,
-        "SELECT account_id, sum(chips) FROM reservations WHERE state IN (1, 2) "
-        f"AND account_id IN {IDS} GROUP BY account_id",  # noqa: S608
-        hexes(ids),
-    )
+    rows = await some(driver, HELD, hexes(ids))
     return {UUID(account): chips for account, chips in rows}
 
 

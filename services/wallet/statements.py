@@ -237,11 +237,13 @@ def _faults() -> Sequence[sa.Select[int]]:
     )
     chain = sa.select(POSTINGS.c.balance_before, last.label("last")).subquery()
     reserved = (
-        sa.select(sa.func.coalesce(sa.func.sum(RESERVATIONS.c.chips), 0))
-        .where(RESERVATIONS.c.game_id == ACCOUNTS.c.id, RESERVATIONS.c.state.in_(HELD))
-        .correlate(ACCOUNTS)
-        .scalar_subquery()
+        sa.select(RESERVATIONS.c.game_id, sa.func.sum(RESERVATIONS.c.chips).label("chips"))
+        .where(RESERVATIONS.c.state.in_(HELD))
+        .group_by(RESERVATIONS.c.game_id)
+        .subquery()
     )
+    escrows = ACCOUNTS.outerjoin(reserved, reserved.c.game_id == ACCOUNTS.c.id)
+    is_wrong = ACCOUNTS.c.balance != sa.func.coalesce(reserved.c.chips, 0)
     is_escrow = ACCOUNTS.c.kind == int(AccountKind.ESCROW)
     count = sa.func.count()
     return (
@@ -249,7 +251,7 @@ def _faults() -> Sequence[sa.Select[int]]:
         sa.select(count).select_from(TRANSFERS).where(empty),
         sa.select(count).select_from(POSTINGS).where(unclosed),
         sa.select(count).select_from(chain).where(chain.c.balance_before != chain.c.last),
-        sa.select(count).select_from(ACCOUNTS).where(is_escrow, ACCOUNTS.c.balance != reserved),
+        sa.select(count).select_from(escrows).where(is_escrow, is_wrong),
     )
 
 
