@@ -28,7 +28,9 @@ from services.runtime.store.audit import verify_stream
 from services.runtime.streams import Streams
 from services.wallet import requests as wallet_requests
 from services.wallet import views as wallet_views
-from services.wallet.ledger import Ledger, Request
+from services.wallet.batch import Request
+from services.wallet.books import Books
+from services.wallet.ledger import Ledger
 from services.wallet.statements import read_game, read_trial
 from services.wallet.wake import Wake
 from tests import postgres
@@ -162,7 +164,7 @@ async def _books_balance(settings: Settings, were_running: list[UUID]) -> None:
     await close_engine(engine)
 
 
-async def _no_answer(*_: object) -> bytes:
+def _no_answer(_: Books) -> bytes:
     return b""
 
 

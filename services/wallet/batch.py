@@ -204,6 +204,10 @@ class Batch:
             self.answers[request.key] = Answer(request.body_hash, response)
         return response
 
+    def has_changed(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self.answers or self.relied or self.changed)
+
     def writing(self) -> Writing:
         """What is to be written of all that was done."""
         old, games = self.found.games, [g for i, g in self.games.items() if i in self.relied]

@@ -144,11 +144,11 @@ class Committer:
         except Contended:
             refusal = unavailable("CONTENTION", "others change the same accounts; try again")
             self._tell(batch, [refusal] * len(batch))
-        except DATABASE_ERRORS as error:
+        except (*DATABASE_ERRORS, ValueError, OverflowError) as error:
             if len(batch) == 1:
                 batch[0].tell(error)
                 return
-            for waiting in batch:  # the database refuses one of them: the others go on without it
+            for waiting in batch:  # one of them cannot be stored: the others go on without it
                 await self._commit((waiting,))
         else:
             if folded.writing is not None:
@@ -194,7 +194,7 @@ class Folded:
         """Carry the commands out on what was found; None when nothing is to be written."""
         batch = Batch(found, new_transfer_id)
         self.outcomes = [outcome_of(batch, asked) for asked in self.asked]
-        self.writing = batch.writing() if batch.answers or batch.relied else None
+        self.writing = batch.writing() if batch.has_changed() else None
         return self.writing
 
 

@@ -198,6 +198,24 @@ async def run_at_once(engine: AsyncEngine, steps: list[Step], name: UUID) -> Non
     await check_books(engine)
 
 
+async def run_in_batches(engine: AsyncEngine, batches: list[list[Step]], name: UUID) -> None:
+    """Batches of steps that arrive together, each step twice: its outcome is the model's, the same
+    both times if it was done, and what is refused in a batch leaves the rest of it alone."""
+    ledger, model, world = open_ledger(engine), Model(), World(name)
+    for number, steps in enumerate(batches):
+        sent: list[tuple[Step, Command, str, bool]] = []
+        for place, step in enumerate(steps):
+            command, words = world.command(step, model), f"{name}-{number}-{place}"
+            sent.append((step, command, words, model.apply(step)))
+        twice = [each for each in sent for _ in range(1 + each[3])]
+        answers = await asyncio.gather(*(attempt(ledger, c, w) for _, c, w, _ in twice))
+        told: dict[str, bytes | None] = {}
+        for (step, _, words, done), answer in zip(twice, answers, strict=True):
+            assert (answer is not None) == done, step
+            assert told.setdefault(words, answer) == answer
+    await agree(engine, model, world)
+
+
 async def attempt(ledger: Ledger, command: Command, words: str) -> bytes | None:
     """The answer, or None when refused."""
     try:
@@ -229,6 +247,7 @@ async def agree(engine: AsyncEngine, model: Model, world: World) -> None:
     await check_books(engine)
 
 
+BATCHES = st.lists(STEPS, min_size=1, max_size=4)
 EXAMPLES = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -246,3 +265,10 @@ def test_the_ledger_does_what_the_model_does(
 def test_any_order_at_once_keeps_the_books(bench: Bench, steps: list[Step]) -> None:
     """Double entry, floors, chains and idempotency hold whoever comes first."""
     bench.run(run_at_once(bench.engine, steps, uuid4()))
+
+
+@EXAMPLES
+@given(batches=BATCHES)
+def test_a_batch_is_its_commands_one_after_another(bench: Bench, batches: list[list[Step]]) -> None:
+    """Whatever arrives together: each command as if it had come alone, after those before it."""
+    bench.run(run_in_batches(bench.engine, batches, uuid4()))

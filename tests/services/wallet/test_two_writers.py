@@ -1,6 +1,9 @@
-"""What PostgreSQL refuses when writers, unlike in SQLite, stand beside each other."""
+"""Writers who, unlike in SQLite, stand beside each other on one PostgreSQL database."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -11,19 +14,35 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from services.runtime.database import close_engine, open_engine, write
 from services.runtime.migrate import migrate_engine
 from services.wallet.books import ISSUER
+from services.wallet.domain import Grant, Reserve
 from services.wallet.server import FOLDERS
-from tests.services.wallet.book_keeping import check_books, open_ledger, open_players
+from tests.services.wallet.book_keeping import (
+    balance,
+    check_books,
+    do,
+    open_ledger,
+    open_players,
+)
 from tests.services.wallet.conftest import database
+from tests.services.wallet.rival import grant_all
 from tests.services.wallet.test_guards import Row, move
 
 
 @pytest.fixture
-async def engine(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
-    """A migrated PostgreSQL database."""
-    with database("postgresql", tmp_path) as url:
-        made = open_engine(url)
+def url(tmp_path: Path) -> Iterator[str]:
+    """A PostgreSQL database."""
+    with database("postgresql", tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def engine(url: str) -> AsyncIterator[AsyncEngine]:
+    """The database, migrated."""
+    made = open_engine(url)
+    try:
         await migrate_engine(made, FOLDERS)
         yield made
+    finally:
         await close_engine(made)
 
 
@@ -41,3 +60,47 @@ async def test_two_writers_cannot_add_to_one_transfer(engine: AsyncEngine) -> No
     with pytest.raises(IntegrityError, match="sum to zero"):
         await write_both(engine, uuid4(), ann, ben)
     assert (await check_books(engine)).total == 0
+
+
+async def test_two_processes_on_one_hot_account(engine: AsyncEngine, url: str) -> None:
+    """Both move the issuer and one account, half of their requests are the same: each acts once."""
+    (ann,) = await open_players(open_ledger(engine), 1, 0)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    rival = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.services.wallet.rival", url, str(ann), "0", "400"),
+        env=environment,
+    )
+    first = 200
+    while rival.returncode is None:  # there is somebody to collide with as long as it runs
+        await grant_all(url, ann, first, 50)
+        first += 50
+    assert await rival.wait() == 0
+    await grant_all(url, ann, 200, 400)
+    assert await balance(engine, ann) == max(first, 600)
+    await check_books(engine)
+
+
+async def test_ledgers_beside_each_other_never_overdraw(engine: AsyncEngine) -> None:
+    """Three committers take from one account at once: what it can pay for, and nothing more."""
+    ledgers = [open_ledger(engine) for _ in range(3)]
+    (ann,) = await open_players(ledgers[0], 1, 300)
+    game = uuid4()
+    wanted = [Reserve(uuid4(), ann, uuid4() if n % 2 else game, 10, 60_000) for n in range(60)]
+    tasks = [do(ledgers[n % 3], each) for n, each in enumerate(wanted)]
+    told = await asyncio.gather(*tasks, return_exceptions=True)
+    assert sum(isinstance(t, bytes) for t in told) == 30
+    assert {getattr(t, "reason", None) for t in told} == {None, "INSUFFICIENT_CHIPS"}
+    assert await balance(engine, ann) == 0
+    await check_books(engine)
+
+
+async def test_the_first_release_writes_beside_this_one(engine: AsyncEngine) -> None:
+    """Row by row in its order, while batches go on: neither is refused, all of it adds up."""
+    ledger = open_ledger(engine)
+    ann, ben = await open_players(ledger, 2, 100)
+    for _ in range(5):
+        async with write(engine) as connection:
+            await move(connection, Row(ann, -3), Row(ben, 3))
+        await asyncio.gather(*(do(ledger, Grant(ann, 1, "x")) for _ in range(4)))
+    assert (await balance(engine, ann), await balance(engine, ben)) == (105, 115)
+    await check_books(engine)
