@@ -1,7 +1,8 @@
 """The one server interceptor: everything every RPC needs, in one place and in this order.
 
 Request id → drain → access row and token → rate limit → size, decoding and field checks → deadline
-→ the handler → errors to `google.rpc.Status` → one log line. Requests are decoded here and not by
+→ the handler → errors to `google.rpc.Status` → one log line. A stream ends with the token it was
+asked for with; its client goes on under a fresh one. Requests are decoded here and not by
 the transport, because its own errors would carry the text of exceptions to the client.
 """
 
@@ -25,7 +26,7 @@ from services.runtime.drain import Drain
 from services.runtime.limits import RateLimit
 from services.runtime.settings import Settings
 from services.runtime.status import Answer, fault, refusal, to_answer
-from services.runtime.tokens import Verifier
+from services.runtime.tokens import Verifier, expired
 from services.runtime.validate import check_message
 
 REQUEST_ID = "x-request-id"
@@ -150,7 +151,14 @@ class Gate(grpc.aio.ServerInterceptor):
                 if seconds is not None:
                     call.deadline = time.monotonic() + seconds
                 self._drain.enter(task)
-                await _send(behaviour(request, context), context)
+                limit = asyncio.timeout(self._stream_seconds(call, row))
+                try:
+                    async with limit:
+                        await _send(behaviour(request, context), context)
+                except TimeoutError:
+                    if limit.expired():
+                        raise expired() from None
+                    raise
             except grpc.aio.AbortError:
                 raise
             except asyncio.CancelledError:
@@ -239,6 +247,12 @@ class Gate(grpc.aio.ServerInterceptor):
         if asked is None:
             return self._settings.deadline_default_ms / 1000
         return min(asked, self._settings.deadline_max_ms / 1000)
+
+    def _stream_seconds(self, call: Call, row: Access) -> float | None:
+        """How long a stream may last: as long as its caller's token, None where none is needed."""
+        if row.public or call.caller.role is Role.PUBLIC:
+            return None
+        return self._verifier.seconds_left(call.caller)
 
     def _to_answer(self, call: Call, error: Exception) -> Answer:
         answer = to_answer(error, call.request_id)

@@ -98,10 +98,14 @@ class Verifier:
             self._known[token] = caller
             if len(self._known) > CACHE_MAX:
                 self._known.popitem(last=False)
-        if caller.expires_at + self._skew <= self._now():
+        if self.seconds_left(caller) <= 0:
             self._known.pop(token, None)
-            raise Refused(Kind.UNAUTHENTICATED, "TOKEN_EXPIRED", "the token has expired")
+            raise expired()
         return caller
+
+    def seconds_left(self, caller: Caller) -> float:
+        """How long from now until this caller's token is refused as expired; below 0 if it is."""
+        return caller.expires_at + self._skew - self._now()
 
     def _read(self, token: str) -> Caller:
         if len(token) > TOKEN_MAX:
@@ -138,6 +142,11 @@ class Verifier:
         if role is Role.SERVICE and subject != issuer:
             raise _invalid()
         return Caller(role, subject, expires)
+
+
+def expired() -> Refused:
+    """The token was good and its time is over; a fresh one serves."""
+    return Refused(Kind.UNAUTHENTICATED, "TOKEN_EXPIRED", "the token has expired")
 
 
 def _invalid() -> Refused:

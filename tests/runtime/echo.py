@@ -34,6 +34,8 @@ ACCESS: Mapping[str, Access] = {
     f"/{NAME}/Mine": allow("player", "operator", "service:game"),
     f"/{NAME}/Watch": allow("public"),
     f"/{NAME}/Stubborn": allow("public"),
+    f"/{NAME}/MyWatch": allow("player"),
+    f"/{NAME}/MyStubborn": allow("player"),
     f"/{NAME}/Dear": allow("public", cost=50),
 }
 
@@ -111,6 +113,7 @@ class Echo:
         unary = {"Echo": self.echo, "Fail": self.fail, "Sleep": self.sleep, "Abort": self.abort}
         unary |= {"Mine": self.echo, "Dear": self.echo, "Unlisted": self.echo}
         streams = {"Watch": self.watch, "Stubborn": self.stubborn}
+        streams |= {"MyWatch": self.watch, "MyStubborn": self.stubborn}
         handlers: dict[str, Any] = {
             name: grpc.unary_unary_rpc_method_handler(
                 behaviour, RequestInfo.FromString, RequestInfo.SerializeToString

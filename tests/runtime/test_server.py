@@ -1,21 +1,23 @@
 """A server's life over real loopback gRPC: health, reflection, draining, dying tasks."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import grpc
+import jwt
 import pytest
 from google.rpc.error_details_pb2 import RequestInfo
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from services.kernel.errors import Refused
+from services.kernel.errors import Kind, Refused
 from services.runtime.drain import Drain
 from services.runtime.server import CannotStart, TaskDied
 from services.runtime.store.api import StoreUnavailable
-from tests.runtime.echo import SECRET, Caller, Echo, refused, serving, settings, setup
+from tests.runtime.echo import SECRET, Caller, Echo, refused, serving, settings, setup, token
 
 
 async def test_draining_ends_streams_with_a_last_message(tmp_path: Path) -> None:
@@ -69,6 +71,49 @@ async def test_a_stream_that_is_left_while_draining_does_no_harm(tmp_path: Path)
         await anext(stream)
         leaving = asyncio.create_task(_leave(stream, server.drain))
     await leaving
+    assert echo.closed
+    await caller.client.close()
+
+
+async def test_a_stream_ends_with_its_callers_token(tmp_path: Path) -> None:
+    """TOKEN_EXPIRED when the token's time and the skew are over, and the handler is let go.
+
+    Not before: a stream under a token that lasts goes on beside it; nor where none is needed.
+    """
+    echo, given = Echo(), settings(tmp_path, clock_skew_ms=200)
+    short, long = token(given, "players", "p-1", 1_000), token(given, "players", "p-2")
+    async with (
+        serving(echo, given) as server,
+        Caller(server, given, short) as brief,
+        Caller(server, given, long) as lasting,
+    ):
+        streams = [brief.stream("MyWatch"), brief.stream("MyStubborn")]
+        others = [lasting.stream("MyStubborn"), brief.stream("Stubborn")]
+        for stream in (*streams, *others):
+            await anext(stream)
+        ended = [await refused(anext(stream)) for stream in streams]
+        assert {each.reason for each in ended} == {"TOKEN_EXPIRED"}
+        assert {each.kind for each in ended} == {Kind.UNAUTHENTICATED}
+        assert time.time() >= jwt.decode(short, options={"verify_signature": False})["exp"] + 0.2
+        async with asyncio.timeout(5):
+            await echo.cancelled.wait()
+        again = await refused(anext(brief.stream("MyWatch")))
+        assert again.reason == "TOKEN_EXPIRED"
+        going_on = [asyncio.ensure_future(refused(anext(stream))) for stream in others]
+        echo.go_on.set()
+        assert [(await each).reason for each in going_on] == ["PEER_FAILED"] * 2
+
+
+async def test_a_token_may_end_while_the_process_drains(tmp_path: Path) -> None:
+    """A stream whose token ends while a drain waits for it is ended, and the drain goes on."""
+    echo, given = Echo(), settings(tmp_path, clock_skew_ms=0, drain_stream_ms=3_000)
+    held = token(given, "players", "p-1", 2_000)
+    async with serving(echo, given) as server:
+        caller = Caller(server, given, held)
+        stream = caller.stream("MyStubborn")
+        await anext(stream)
+        ended = asyncio.create_task(refused(anext(stream)))
+    assert (await ended).reason == "TOKEN_EXPIRED"
     assert echo.closed
     await caller.client.close()
 
