@@ -10,14 +10,16 @@ import hmac
 import random
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 from kozyr.game.v1 import game_pb2, game_pb2_grpc, variant_pb2, view_pb2
 from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc
 
+from services.cli import seeds
 from services.cli.profile import Profile, ProfileFile, new_seed_key
 from services.kernel.errors import Kind, Refused
 from services.runtime.clients import Client
@@ -34,6 +36,9 @@ SILENCE_SECONDS = 45.0
 """A stream without even a heartbeat for so long is taken up anew."""
 PATIENCE_MS = 30_000
 COMMIT = (view_pb2.STAGE_COMMITTING, view_pb2.SEED_STATUS_AWAITED)
+TOO_LATE_TO_COMMIT = ("SEEDS_CLOSED", "SEED_ALREADY_COMMITTED")
+TOO_LATE_TO_REVEAL = ("SEEDS_CLOSED", "SEED_NOT_COMMITTED")
+"""Why a game may not want a seed any more: its phase was closed, or an earlier try had come in."""
 REVEAL = (view_pb2.STAGE_REVEALING, view_pb2.SEED_STATUS_COMMITTED)
 ENDED = (view_pb2.STAGE_FINISHED, view_pb2.STAGE_CANCELLED)
 
@@ -123,6 +128,9 @@ class Player(Caller):
         self._profile: Profile | None = None
         self._renewing = asyncio.Lock()
         self._contributed: set[tuple[str, int]] = set()
+        self._acknowledged: dict[str, seeds.Acknowledgement] = {}
+        self._signers = seeds.signers(settings)
+        self._kept_in: Path | None = None
         self._identity = self.stub("lobby", identity_pb2_grpc.IdentityServiceStub)
         self._games = self.stub("game", game_pb2_grpc.GameServiceStub)
 
@@ -142,8 +150,12 @@ class Player(Caller):
         self._be(profile, reply.tokens)
         return profile
 
-    async def sign_in(self, profile: Profile) -> None:
-        """Be the account of a profile."""
+    async def sign_in(self, profile: Profile, file: ProfileFile | None = None) -> None:
+        """Be the account of a profile; what is acknowledged to it is kept beside its file."""
+        self._kept_in = None if file is None else file.acknowledgements
+        await self._sign_in(profile)
+
+    async def _sign_in(self, profile: Profile) -> None:
         request = identity_pb2.SignInRequest(player_id=profile.player_id, secret=profile.secret)
         reply = await super().call("lobby", self._identity.SignIn, request)
         self._be(profile, reply.tokens)
@@ -158,7 +170,7 @@ class Player(Caller):
         said = None
         if profile is not None:
             try:
-                await self.sign_in(profile)
+                await self.sign_in(profile, file)
                 return None
             except Refused as refused:
                 if refused.kind not in (Kind.UNAUTHENTICATED, Kind.NOT_FOUND):
@@ -166,6 +178,7 @@ class Player(Caller):
             aside = file.set_aside(profile)
             said = f"This server has no such account; the old profile is kept in {aside}."
         file.write(await self.sign_up(display_name))
+        self._kept_in = file.acknowledgements
         return said
 
     async def call(self, service: str, method: Any, request: Any) -> Any:
@@ -210,27 +223,72 @@ class Player(Caller):
                 yield message
 
     async def _contribute(self, view: view_pb2.GameView) -> None:
-        """Commit or reveal this game's seed if that is what the game waits for."""
+        """Commit or reveal this game's seed if that is what the game waits for.
+
+        A seed is revealed only under an acknowledgement of its hash, if there is one to be had.
+        """
         if not view.HasField("seat"):
             return
         waits_for = (view.stage, view.seats[view.seat].seed_status)
         step = (view.game_id, view.stage)
         if waits_for not in (COMMIT, REVEAL) or step in self._contributed:
             return
-        seed = self.seed(view.game_id)
-        asked: Message = game_pb2.RevealSeedRequest(game_id=view.game_id, seed=seed)
-        method: Any = self._games.RevealSeed
-        if waits_for == COMMIT:
-            digest = hashlib.sha256(seed).digest()
-            asked = game_pb2.CommitSeedRequest(game_id=view.game_id, hash=digest)
-            method = self._games.CommitSeed
-        try:
-            await self.call("game", method, asked)
-        except Refused as refused:
-            # The phase may have been closed meanwhile; the log then says that the seed is absent.
-            if refused.kind not in (Kind.PRECONDITION, Kind.CONFLICT, Kind.EXISTS):
-                raise
+        if self.acknowledged(view.game_id) is None:
+            await self._commit(view)
+        if waits_for == REVEAL:
+            asked = game_pb2.RevealSeedRequest(game_id=view.game_id, seed=self.seed(view.game_id))
+            await self._offer(self._games.RevealSeed, asked, TOO_LATE_TO_REVEAL)
         self._contributed.add(step)
+
+    async def _commit(self, view: view_pb2.GameView) -> None:
+        """Commit the seed's hash, check what comes back and keep it; once, however often asked.
+
+        The request id follows from the hash, so a client that died before it had the answer is
+        given the first one. Raises Refused ACKNOWLEDGEMENT_FALSE.
+        """
+        seed = self.seed(view.game_id)
+        digest = hashlib.sha256(seed).digest()
+        asked = game_pb2.CommitSeedRequest(
+            request_id=f"seed-{digest.hex()[:32]}", game_id=view.game_id, hash=digest
+        )
+        reply = await self._offer(self._games.CommitSeed, asked, TOO_LATE_TO_COMMIT)
+        if reply is None:
+            return
+        made = seeds.Acknowledgement(
+            game_id=view.game_id,
+            seat=view.seat,
+            hash=digest.hex(),
+            head=reply.head.hex(),
+            signature=reply.signature.hex(),
+            seed=seed.hex(),
+            checked=bool(self._signers),
+        )
+        if self._signers:
+            seeds.check(made, self._signers)
+        if self._kept_in is not None:
+            await asyncio.to_thread(seeds.keep, self._kept_in, made)
+        self._acknowledged[view.game_id] = made
+
+    async def _offer(self, method: Any, asked: Message, late: Collection[str]) -> Any:
+        """The reply, None where the game's own phase was over; raises any other refusal."""
+        backoff = Backoff(self.patience_ms)
+        while True:
+            try:
+                return await self.call("game", method, asked)
+            except Refused as refused:
+                if refused.reason in late:
+                    return None
+                if refused.kind is not Kind.CONFLICT:
+                    raise
+                await backoff.wait(refused)
+
+    def acknowledged(self, game_id: str) -> seeds.Acknowledgement | None:
+        """What the game service acknowledged of this player's seed, as far as it is kept."""
+        if game_id not in self._acknowledged and self._kept_in is not None:
+            kept = seeds.find(self._kept_in, game_id)
+            if kept is not None:
+                self._acknowledged[game_id] = kept
+        return self._acknowledged.get(game_id)
 
     def seed(self, game_id: str) -> bytes:
         """This player's seed for a game, 32 bytes: the same after a restart, known to nobody."""
@@ -258,7 +316,7 @@ class Player(Caller):
             except Refused as refused:
                 if refused.kind is not Kind.UNAUTHENTICATED:
                     raise
-                await self.sign_in(self._profile)
+                await self._sign_in(self._profile)
 
 
 async def watch(

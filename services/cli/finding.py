@@ -47,12 +47,13 @@ async def as_operator(settings: Settings) -> AsyncIterator[Caller]:
 @asynccontextmanager
 async def as_player(settings: Settings, profile: str = "player") -> AsyncIterator[Player]:
     """Call as the player of the profile; raises Failure if there is none."""
-    kept = ProfileFile(profile).read()
+    file = ProfileFile(profile)
+    kept = file.read()
     if kept is None:
         raise Failure("you have not played here yet: `kozyr play` signs you up")
     player = Player(settings, PATIENCE_MS)
     try:
-        await player.sign_in(kept)
+        await player.sign_in(kept, file)
         yield player
     finally:
         await player.close()

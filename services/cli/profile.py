@@ -8,6 +8,7 @@ import base64
 import json
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +30,18 @@ class Profile:
 def new_seed_key() -> bytes:
     """32 random bytes from which a player's seeds are made."""
     return secrets.token_bytes(SEED_KEY_BYTES)
+
+
+def write_private(path: Path, kept: Mapping[str, object]) -> None:
+    """Write a JSON file, whole or not at all, for its owner's eyes (mode 0600); raises Failure."""
+    draft = path.with_suffix(f".{os.getpid()}.draft")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as to:
+            json.dump(kept, to, indent=1)
+        draft.replace(path)
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror}") from None
 
 
 def home() -> Path:
@@ -68,14 +81,12 @@ class ProfileFile:
             "secret": profile.secret,
             "seed_key": base64.b64encode(profile.seed_key).decode(),
         }
-        draft = self.path.with_suffix(f".{os.getpid()}.draft")
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as to:
-                json.dump(kept, to, indent=1)
-            draft.replace(self.path)
-        except OSError as error:
-            raise Failure(f"{self.path}: {error.strerror}") from None
+        write_private(self.path, kept)
+
+    @property
+    def acknowledgements(self) -> Path:
+        """The folder of what the game service has acknowledged to this profile."""
+        return self.path.with_name(f"{self.path.stem}-acknowledgements")
 
     def set_aside(self, profile: Profile) -> Path:
         """Move the file away, under the player's id, and say where to."""

@@ -11,11 +11,11 @@ from services.game.games import Games
 from services.game.listing import Listing
 from services.game.model import State
 from services.game.peers import Peers
-from services.game.signing import acknowledge
 from services.game.viewers import seat_of, viewer_of
 from services.game.watching import Watching
 from services.runtime.call import caller, note
 from services.runtime.settings import Settings
+from services.runtime.signing import acknowledge
 from services.runtime.streams import Loaded, Outcome
 
 

@@ -1,0 +1,32 @@
+"""The game service's signature under what it acknowledges, made by it and checked by players."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from engines.shuffle import framed
+
+
+def acknowledgement(game_id: UUID, seat: int, seed_hash: bytes, head: bytes) -> bytes:
+    """The bytes that are signed when a seed's hash is acknowledged."""
+    return framed(b"kozyr seed 1", game_id.bytes, seat.to_bytes(1, "big"), seed_hash, head)
+
+
+def acknowledge(
+    key: Ed25519PrivateKey, game_id: UUID, seat: int, seed_hash: bytes, head: bytes
+) -> bytes:
+    """The Ed25519 signature (64 bytes) that a seed's hash is in the log that ends in `head`."""
+    return key.sign(acknowledgement(game_id, seat, seed_hash, head))
+
+
+def is_signed(signature: bytes, signed: bytes, keys: Iterable[Ed25519PublicKey]) -> bool:
+    """Whether one of these keys made the signature."""
+    for key in keys:
+        try:
+            key.verify(signature, signed)
+        except InvalidSignature:
+            continue
+        return True
+    return False
