@@ -153,7 +153,12 @@ async def serve(
     log.get().info("stopped")
 
 
-def run(name: str, compose: Compose, settings: Settings | None = None) -> int:
+def run(
+    name: str,
+    compose: Compose,
+    settings: Settings | None = None,
+    access: Mapping[str, Access] = ACCESS,
+) -> int:
     """The whole process of a service; returns its exit code.
 
     0 after a signal, 1 when it failed, 2 when its settings are wrong.
@@ -165,8 +170,8 @@ def run(name: str, compose: Compose, settings: Settings | None = None) -> int:
         return 2
     log.configure(name, settings.log_level, settings.log_format)
     try:
-        with asyncio.Runner(loop_factory=_loop_factory(settings.event_loop)) as runner:
-            runner.run(serve(name, settings, compose))
+        with asyncio.Runner(loop_factory=loop_factory(settings.event_loop)) as runner:
+            runner.run(serve(name, settings, compose, access))
     except Exception as error:  # noqa: BLE001 - the last resort of a process
         hint = str(error) if isinstance(error, CannotStart | TaskDied | DatabaseInUse) else None
         log.get().error("failed", hint=hint, **log.failure(error))
@@ -267,7 +272,8 @@ def _stop_on_signals() -> asyncio.Event:
     return stop
 
 
-def _loop_factory(kind: EventLoop) -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory(kind: EventLoop) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes the event loop; None for that of asyncio."""
     if kind is EventLoop.ASYNCIO:
         return None
     try:

@@ -1,0 +1,76 @@
+"""`kozyr bench`: what this machine gives, each number beside its ceiling or a peer."""
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from services.cli.bench import postgres
+from services.cli.bench.measuring import Effort, Report, on_loop, shortened
+from services.cli.outcome import FINE
+from services.cli.terminal import command, emit, grid, progress, show
+
+LOCAL = ("engines",)
+"""What needs no database."""
+KINDS = ("store", "moves", "watch", "wallet", "replay", "engines", "memory")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    made = command(
+        "bench",
+        "Measure, each number in one run beside its ceiling or a peer: rounds of short slices in "
+        "turn, the median of the rounds' ratios. What each number means stands in docs/bench.md.",
+        "kozyr bench engines --seconds 2",
+    )
+    made.add_argument("what", nargs="?", choices=(*KINDS, "all"), default="engines")
+    made.add_argument("--seconds", type=float, help="length of a slice (what suits the benchmark)")
+    made.add_argument("--rounds", type=int, default=3, help="rounds of slices (3)")
+    made.add_argument("--games", type=int, default=Effort.games, help="live games of memory")
+    made.add_argument("--streams", type=int, default=Effort.streams, help="its open streams")
+    made.add_argument(
+        "--database-url",
+        help="a PostgreSQL whose user may create databases; else the embedded one is started",
+    )
+    made.add_argument("--json", action="store_true", help="one JSON object a benchmark")
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure and print."""
+    effort = Effort(
+        seconds=arguments.seconds,
+        rounds=max(1, arguments.rounds),
+        games=arguments.games,
+        streams=arguments.streams,
+        database_url=arguments.database_url,
+    )
+    for kind in KINDS if arguments.what == "all" else (arguments.what,):
+        with progress(kind) as tell:
+            report = measure(kind, effort, tell)
+        if arguments.json:
+            emit(report.json())
+        else:
+            show(table(report))
+    return FINE
+
+
+def measure(kind: str, effort: Effort, tell: Callable[[str], None]) -> Report:
+    """One benchmark, on a PostgreSQL of its own where it needs one."""
+    module: Any = import_module(f"services.cli.bench.{kind}")
+    if kind in LOCAL:
+        return on_loop(module.measure(effort, tell))
+    with tempfile.TemporaryDirectory(prefix="kozyr-bench-") as folder:
+        tell("PostgreSQL starts")
+        with postgres.server(effort.database_url, Path(folder)) as url:
+            return on_loop(module.measure(effort, url, tell))
+
+
+def table(report: Report) -> list[str]:
+    """The report for eyes."""
+    rows = [(key, f"{shortened(value):,g}", "ratio") for key, value in report.ratios.items()]
+    rows += [(key, f"{shortened(value):,g}", "") for key, value in report.absolute.items()]
+    lines = grid((report.name, "value", ""), rows)
+    return [*lines, *(f"skipped {name}: {why}" for name, why in report.skipped.items()), ""]
