@@ -84,14 +84,22 @@ class Seat:
         self._pool = pool
         self._submit = submit
         self.script: Script | None = None
+        self.taken: Callable[[Script], None] = lambda _script: None
+
+    def take(self) -> Script | None:
+        """The game whose next move is to be made, a new one after the last; `taken` is told."""
+        if self.script is None or not self.script.left:
+            self.script = self._pool.take()
+            if self.script is not None:
+                self.taken(self.script)
+        return self.script
 
     async def step(self) -> int:
         """Make a move and have its view back."""
-        if self.script is None or not self.script.left:
-            self.script = self._pool.take()
-            if self.script is None:
-                return -1
-        player, request = submit_request(self.script)
+        script = self.take()
+        if script is None:
+            return -1
+        player, request = submit_request(script)
         await self._submit(request, metadata=self._house.token(player), timeout=CALL_SECONDS)
         return 1
 

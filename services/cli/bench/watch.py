@@ -1,0 +1,263 @@
+"""`watch`: steps delivered a second to four viewers a game beside bare stream messages.
+
+One replica on PostgreSQL; moves are submitted to it while four viewers watch each game, its players
+and spectators. The peer sends messages of the steps' mean size on as many streams, on the same
+server stack, as fast as they are taken; the same client process receives either. The latency
+across replicas is taken from the sending of a move to replica A until a viewer on replica B has its
+step, with little else going on.
+"""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.rpc.error_details_pb2 import DebugInfo, RequestInfo
+from kozyr.game.v1 import game_pb2, game_pb2_grpc
+
+from services.cli.bench import echo
+from services.cli.bench.measuring import (
+    Effort,
+    Report,
+    Slice,
+    cpu_seconds,
+    cpu_us,
+    drive,
+    interleaved,
+    percentile,
+    rate,
+    ratio,
+)
+from services.cli.bench.moves import CALL_SECONDS, MOVES_A_GAME, Pool, Seat
+from services.cli.bench.replicas import House, Server, house
+from services.cli.bench.scripts import Script, Writer, dealt, store_commands, submit_request
+from services.cli.outcome import Failure
+
+NAME = "watch"
+SECONDS = 2.0
+GAMES, FEW_GAMES = 16, 4
+VIEWERS = 4
+LATENCY_GAMES = 8
+LATENCY_SECONDS = 5.0
+PAUSE_SECONDS = 0.02
+"""Between two moves while latency is measured: the machine is otherwise idle."""
+OPEN_SECONDS = 60.0
+
+
+class Viewers:
+    """Streams that are read for as long as they are open."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.octets = 0
+        self._readers: list[asyncio.Task[None]] = []
+        self._calls: list[Any] = []
+
+    def open(self, call: Any, taken: Callable[[Any], None]) -> None:
+        """Read a stream from now on, and say what came."""
+
+        async def read() -> None:
+            with suppress(grpc.aio.AioRpcError, asyncio.CancelledError):
+                async for message in call:
+                    taken(message)
+
+        self._calls.append(call)
+        self._readers.append(asyncio.create_task(read()))
+
+    def add(self, message: Any) -> None:
+        """Count a message."""
+        self.count += 1
+        self.octets += message.ByteSize()
+
+    async def close(self) -> None:
+        """Cancel all."""
+        for call in self._calls:
+            call.cancel()
+        await asyncio.gather(*self._readers, return_exceptions=True)
+
+
+async def measure(effort: Effort, server_url: str, tell: Callable[[str], None]) -> Report:
+    """All of the watchers' numbers."""
+    report = Report(NAME)
+    with tempfile.TemporaryDirectory(prefix="kozyr-bench-") as folder:
+        async with house(Path(folder), server_url) as found:
+            tell("services start")
+            beside = await found.start_echo()
+            near = await found.start_replica("near")
+            await _fan_out(effort, found, near, beside, report, tell)
+            far = await found.start_replica("far")
+            tell("across replicas")
+            await _across(effort, found, near, far, report)
+    return report
+
+
+async def _fan_out(
+    effort: Effort,
+    house: House,
+    replica: Server,
+    beside: Server,
+    report: Report,
+    tell: Callable[[str], None],
+) -> None:
+    seconds = effort.slice(SECONDS)
+    games = GAMES if seconds >= 0.25 else FEW_GAMES
+    writer = Writer(2)
+    pool = Pool(house, writer)
+    stub = game_pb2_grpc.GameServiceStub(house.channel(replica))
+    watched = game_pb2_grpc.GameServiceStub(house.channel(replica))
+    bare = house.channel(beside).unary_stream(
+        echo.STREAM, RequestInfo.SerializeToString, DebugInfo.FromString
+    )
+    mean = 0.0
+
+    async def ours() -> Slice:
+        nonlocal mean
+        tell(f"{games} games, preparing")
+        await pool.fill(games, seconds)
+        seats = [Seat(house, pool, stub.SubmitMove) for _ in range(games)]
+        async with watching(house, watched, seats, writer.players) as (viewers, opened):
+            await opened()
+            tell(f"{games} games, {VIEWERS} viewers each")
+            before, octets = viewers.count, viewers.octets
+            done = await drive([seat.step for seat in seats], seconds, replica.pid)
+            steps = viewers.count - before
+            mean = (viewers.octets - octets) / steps if steps else mean
+        for seat in seats:
+            if seat.script is not None:
+                pool.give(seat.script)
+        pool.pace = max(pool.pace, done.rate)
+        return Slice(steps, done.seconds, done.cpu)
+
+    async def theirs() -> Slice:
+        tell("bare messages")
+        viewers = Viewers()
+        request = RequestInfo(request_id="stream", serving_data=str(round(mean or 1_500)))
+        for player in writer.players[: games * VIEWERS]:
+            viewers.open(bare(request, metadata=house.token(player)), viewers.add)
+        await _until(lambda: viewers.count > 0)
+        count, cpu, began = viewers.count, cpu_seconds(beside.pid), time.perf_counter()
+        await asyncio.sleep(seconds)
+        sent = viewers.count - count
+        done = Slice(sent, time.perf_counter() - began, cpu_seconds(beside.pid) - cpu)
+        await viewers.close()
+        return done
+
+    await ours()
+    found = await interleaved({"ours": ours, "theirs": theirs}, effort.rounds)
+    report.ratios["watch.fanout_vs_echo_stream"] = ratio(found["ours"], found["theirs"])
+    report.absolute["watch.steps_per_s"] = rate(found["ours"])
+    report.absolute["watch.echo_messages_per_s"] = rate(found["theirs"])
+    report.absolute["watch.step_bytes"] = mean
+    report.absolute["watch.step_cpu_us"] = cpu_us(found["ours"])
+    report.absolute["watch.echo_message_cpu_us"] = cpu_us(found["theirs"])
+
+
+@asynccontextmanager
+async def watching(
+    house: House, stub: Any, seats: Sequence[Seat], others: Sequence[str]
+) -> AsyncIterator[tuple[Viewers, Callable[[], Awaitable[None]]]]:
+    """Four viewers of whatever game each seat plays, from its taking on; closed at the end.
+
+    The games are taken here, and a seat keeps its game for the slice or as long as it has moves.
+    """
+    viewers = Viewers()
+    waiting = 0
+
+    def arrived(message: game_pb2.WatchGameResponse) -> None:
+        nonlocal waiting
+        if message.WhichOneof("event") == "step":
+            viewers.add(message)
+        elif message.WhichOneof("event") == "snapshot":
+            waiting -= 1
+
+    def follow(script: Script) -> None:
+        nonlocal waiting
+        spectators = (p for p in others if p not in script.players)
+        for player in (*script.players, *spectators)[:VIEWERS]:
+            waiting += 1
+            request = game_pb2.WatchGameRequest(game_id=str(script.game_id))
+            viewers.open(stub.WatchGame(request, metadata=house.token(player)), arrived)
+
+    for seat in seats:
+        seat.taken = follow
+        seat.take()
+
+    async def opened() -> None:
+        await _until(lambda: waiting <= 0)
+
+    try:
+        yield viewers, opened
+    finally:
+        await viewers.close()
+
+
+async def _across(
+    effort: Effort, house: House, near: Server, far: Server, report: Report
+) -> None:
+    seconds = LATENCY_SECONDS if effort.seconds is None else effort.seconds * 2
+    writer = Writer(3)
+    scripts = [writer.write("rami", MOVES_A_GAME * 4) for _ in range(LATENCY_GAMES)]
+    await store_commands(house.streams, scripts, dealt)
+    stub = game_pb2_grpc.GameServiceStub(house.channel(near))
+    late: dict[str, list[float]] = {"cross_replica": [], "same_replica": []}
+    sent: dict[tuple[str, int], float] = {}
+    viewers, seen = Viewers(), {"cross_replica": 0, "same_replica": 0}
+
+    def follow(script: Script, name: str, where: Any) -> None:
+        game_id = str(script.game_id)
+
+        def arrived(message: game_pb2.WatchGameResponse) -> None:
+            if message.HasField("snapshot"):
+                seen[name] += 1
+            elif message.HasField("step"):
+                began = sent.get((game_id, message.step.from_version))
+                if began is not None:
+                    late[name].append((time.perf_counter() - began) * 1_000)
+
+        request = game_pb2.WatchGameRequest(game_id=game_id)
+        viewers.open(where(request, metadata=house.token(script.players[0])), arrived)
+
+    for name, server in (("cross_replica", far), ("same_replica", near)):
+        watch = game_pb2_grpc.GameServiceStub(house.channel(server)).WatchGame
+        for script in scripts:
+            follow(script, name, watch)
+    await _until(lambda: min(seen.values()) == len(scripts))
+    end = time.perf_counter() + seconds
+    versions = {s.game_id: (await house.streams.load(s.game_id)).version for s in scripts}
+    while time.perf_counter() < end:
+        for script in scripts:
+            if not script.left:
+                continue
+            player, request = submit_request(script)
+            sent[str(script.game_id), versions[script.game_id] + 1] = time.perf_counter()
+            answer = await stub.SubmitMove(
+                request, metadata=house.token(player), timeout=CALL_SECONDS
+            )
+            versions[script.game_id] = answer.view.version
+            await asyncio.sleep(PAUSE_SECONDS)
+    await _settled(late, len(sent))
+    await viewers.close()
+    for name, found in late.items():
+        if not found:
+            raise Failure(f"no viewer of {name} saw a move")
+        report.absolute[f"watch.{name}_ms_p50"] = percentile(found, 0.5)
+        report.absolute[f"watch.{name}_ms_p99"] = percentile(found, 0.99)
+
+
+async def _settled(late: dict[str, list[float]], moves: int) -> None:
+    """Wait until every viewer has every step; raises Failure if some do not come."""
+    await _until(lambda: min(len(found) for found in late.values()) >= moves)
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    end = time.perf_counter() + OPEN_SECONDS
+    while not holds():
+        if time.perf_counter() > end:
+            raise Failure("streams did not bring what they should")
+        await asyncio.sleep(0.005)
+
+
