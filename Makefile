@@ -5,11 +5,13 @@ PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
 N ?= 5000
+WHAT ?= all
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/proto/gen
 BIN := $(VENV)/bin
 RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
+BENCH := $(VENV)/.bench
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet
 LOCKED := $(PIP) --require-hashes --only-binary :all:
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -59,12 +61,14 @@ laws: $(DEV) ## Play N=5000 games of each kind against the laws of the games
 	KOZYR_LAWS_N=$(N) $(BIN)/python -m pytest -n $(WORKERS) --durations 10 \
 		tests/engines/test_*_laws.py $(ARGS)
 
-bench: $(DEV) ## Measure engines, store and services
-	$(BIN)/kozyr bench
+bench: $(BENCH) ## Measure everything beside its ceiling or peer (docs/bench.md); WHAT=store for one
+	$(BIN)/kozyr bench $(WHAT) $(ARGS)
 
 lock: $(DEV) ## Lock the requirements again; UPGRADE=--upgrade takes the newest that pyproject.toml allows
 	$(COMPILE) pyproject.toml --extra dev --output-file requirements-dev.txt
 	$(COMPILE) pyproject.toml --constraint requirements-dev.txt --output-file requirements.txt
+	$(COMPILE) pyproject.toml --constraint requirements-dev.txt --extra bench \
+		--output-file requirements-bench.txt
 
 clean: ## Remove what make and the tools made, the environment included
 	rm -rf $(VENV) build kozyr.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -84,4 +88,9 @@ $(RUN): requirements.txt pyproject.toml | $(BIN)/python
 
 $(DEV): requirements-dev.txt $(RUN)
 	$(LOCKED) -r requirements-dev.txt
+	@touch $@
+
+# rlcard is published as source alone; it is built with the setuptools of its lock.
+$(BENCH): requirements-bench.txt $(RUN)
+	$(LOCKED) --no-binary rlcard --no-build-isolation -r requirements-bench.txt
 	@touch $@

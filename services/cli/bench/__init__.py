@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from services.cli.bench import postgres
-from services.cli.bench.measuring import Effort, Report, on_loop, shortened
+from services.cli.bench.measuring import (
+    LIVE_GAMES,
+    OPEN_STREAMS,
+    Effort,
+    Report,
+    on_loop,
+    shortened,
+)
 from services.cli.outcome import FINE
 from services.cli.terminal import command, emit, grid, progress, show
 
@@ -28,8 +35,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("what", nargs="?", choices=(*KINDS, "all"), default="engines")
     made.add_argument("--seconds", type=float, help="length of a slice (what suits the benchmark)")
     made.add_argument("--rounds", type=int, default=3, help="rounds of slices (3)")
-    made.add_argument("--games", type=int, default=Effort.games, help="live games of memory")
-    made.add_argument("--streams", type=int, default=Effort.streams, help="its open streams")
+    made.add_argument("--games", type=int, default=LIVE_GAMES, help="live games of memory")
+    made.add_argument("--streams", type=int, default=OPEN_STREAMS, help="its open streams")
     made.add_argument(
         "--database-url",
         help="a PostgreSQL whose user may create databases; else the embedded one is started",
@@ -60,12 +67,15 @@ def run(arguments: argparse.Namespace) -> int:
 def measure(kind: str, effort: Effort, tell: Callable[[str], None]) -> Report:
     """One benchmark, on a PostgreSQL of its own where it needs one."""
     module: Any = import_module(f"services.cli.bench.{kind}")
+    report: Report
     if kind in LOCAL:
-        return on_loop(module.measure(effort, tell))
+        report = on_loop(module.measure(effort, tell))
+        return report
     with tempfile.TemporaryDirectory(prefix="kozyr-bench-") as folder:
         tell("PostgreSQL starts")
         with postgres.server(effort.database_url, Path(folder)) as url:
-            return on_loop(module.measure(effort, url, tell))
+            report = on_loop(module.measure(effort, url, tell))
+    return report
 
 
 def table(report: Report) -> list[str]:

@@ -14,8 +14,8 @@ from typing import Any
 
 import grpc
 from google.rpc.error_details_pb2 import DebugInfo, RequestInfo
-from kozyr.lobby.v1 import lobby_pb2, lobby_pb2_grpc
-from kozyr.wallet.v1 import wallet_pb2, wallet_pb2_grpc
+from kozyr.lobby.v1 import lobby_pb2
+from kozyr.wallet.v1 import wallet_pb2
 
 from services.runtime.access import ACCESS
 from services.runtime.auth import Access, allow
@@ -39,39 +39,48 @@ async def stream(request: RequestInfo, _context: Any) -> AsyncIterator[DebugInfo
         yield message
 
 
-class Lobby(lobby_pb2_grpc.LobbyServiceServicer):
-    """A lobby that has heard of every table."""
-
-    async def ReportGame(self, request: Any, context: Any) -> lobby_pb2.ReportGameResponse:  # noqa: N802
-        """Nothing more is to be done."""
-        return lobby_pb2.ReportGameResponse()
+async def reported(_request: Any, _context: Any) -> lobby_pb2.ReportGameResponse:
+    """What a lobby answers that has heard of every table."""
+    return lobby_pb2.ReportGameResponse()
 
 
-class Wallet(wallet_pb2_grpc.WalletServiceServicer):
-    """A wallet that has paid."""
+async def settled(_request: Any, _context: Any) -> wallet_pb2.SettleResponse:
+    """What a wallet answers that has paid."""
+    return wallet_pb2.SettleResponse()
 
-    async def Settle(self, request: Any, context: Any) -> wallet_pb2.SettleResponse:  # noqa: N802
-        """Nothing more is to be done."""
-        return wallet_pb2.SettleResponse()
+
+def unary(behaviour: Any, request: Any, response: Any) -> Any:
+    """A handler of one message for one."""
+    return grpc.unary_unary_rpc_method_handler(
+        behaviour, request.FromString, response.SerializeToString
+    )
 
 
 async def compose(_process: Process) -> Service:
     """What the process serves."""
-
-    def add(server: grpc.aio.Server) -> None:
-        handlers: Any = {
-            "Echo": grpc.unary_unary_rpc_method_handler(
-                echo, RequestInfo.FromString, RequestInfo.SerializeToString
-            ),
+    services: Mapping[str, Any] = {
+        NAME: {
+            "Echo": unary(echo, RequestInfo, RequestInfo),
             "Stream": grpc.unary_stream_rpc_method_handler(
                 stream, RequestInfo.FromString, DebugInfo.SerializeToString
             ),
-        }
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(NAME, handlers),))
-        lobby_pb2_grpc.add_LobbyServiceServicer_to_server(Lobby(), server)
-        wallet_pb2_grpc.add_WalletServiceServicer_to_server(Wallet(), server)
+        },
+        "kozyr.lobby.v1.LobbyService": {
+            "ReportGame": unary(
+                reported, lobby_pb2.ReportGameRequest, lobby_pb2.ReportGameResponse
+            ),
+        },
+        "kozyr.wallet.v1.WalletService": {
+            "Settle": unary(settled, wallet_pb2.SettleRequest, wallet_pb2.SettleResponse),
+        },
+    }
 
-    return Service(add=add, files=(lobby_pb2.DESCRIPTOR, wallet_pb2.DESCRIPTOR))
+    def add(server: grpc.aio.Server) -> None:
+        server.add_generic_rpc_handlers(
+            tuple(grpc.method_handlers_generic_handler(*each) for each in services.items())
+        )
+
+    return Service(add=add, files=())
 
 
 def _stop_at_eof() -> None:

@@ -21,6 +21,9 @@ T = TypeVar("T")
 
 CURVE = (1, 16, 64, 256)
 """At how many tasks or games growth is shown."""
+LIVE_GAMES = 10_000
+OPEN_STREAMS = 5_000
+"""The load of `memory`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +31,17 @@ class Effort:
     """How much to measure.
 
     `seconds` is the length of a slice (None: what suits the benchmark), `curve` the numbers of
-    tasks at which growth is shown, `games` and `streams` the load of `memory`, `events` about how
-    many events `replay` writes. `database_url` names a PostgreSQL to use instead of the embedded
-    one; its user may create databases.
+    tasks at which growth is shown, `many` the one at which ratios are taken, `games` and `streams`
+    the load of `memory`, `events` about how many events `replay` writes. `database_url` names a
+    PostgreSQL to use instead of the embedded one; its user may create databases.
     """
 
     seconds: float | None = None
     rounds: int = 3
     curve: tuple[int, ...] = CURVE
-    games: int = 10_000
-    streams: int = 5_000
+    many: int = 64
+    games: int = LIVE_GAMES
+    streams: int = OPEN_STREAMS
     events: int = 6_000
     database_url: str | None = None
 

@@ -119,4 +119,3 @@ async def watch(
         async with asyncio.timeout(CALL_SECONDS):
             await shown.acquire()
     return readers
-

@@ -33,8 +33,6 @@ from services.cli.bench.scripts import Script, Writer, dealt, store_commands, su
 
 NAME = "moves"
 SECONDS = 1.0
-GAMES = 64
-"""The number of games the ratio is taken at."""
 MOVES_A_GAME = 120
 FIRST_GUESS = 400.0
 """Moves a second to prepare for before any were measured."""
@@ -124,14 +122,14 @@ async def _measure(
     report: Report,
     tell: Callable[[str], None],
 ) -> None:
-    seconds = effort.slice(SECONDS)
+    seconds, many = effort.slice(SECONDS), effort.many
     writer = Writer(1)
     pool = Pool(house, writer)
     stub = game_pb2_grpc.GameServiceStub(house.channel(replica))
     call = house.channel(beside).unary_unary(
         echo.ECHO, RequestInfo.SerializeToString, RequestInfo.FromString
     )
-    curve = sorted({GAMES, *effort.curve})
+    curve = sorted({many, *effort.curve})
 
     async def ours(games: int) -> Slice:
         tell(f"{games} games, preparing")
@@ -150,18 +148,18 @@ async def _measure(
         steps = [echoing(house, call, player) for player in players_of(writer, games)]
         return await drive(steps, seconds, beside.pid)
 
-    await ours(GAMES)
-    await theirs(GAMES)
+    await ours(many)
+    await theirs(many)
     sides = {f"moves {n}": partial(ours, n) for n in curve}
     sides |= {f"echo {n}": partial(theirs, n) for n in curve}
     sides = dict(sorted(sides.items(), key=lambda side: int(side[0].split()[1])))
     found = await interleaved(sides, effort.rounds)
-    report.ratios["moves.submit_vs_echo"] = ratio(found[f"moves {GAMES}"], found[f"echo {GAMES}"])
+    report.ratios["moves.submit_vs_echo"] = ratio(found[f"moves {many}"], found[f"echo {many}"])
     for games in curve:
         report.absolute[f"moves.submit_per_s_{games}"] = rate(found[f"moves {games}"])
         report.absolute[f"moves.echo_per_s_{games}"] = rate(found[f"echo {games}"])
-    report.absolute["moves.submit_cpu_us"] = cpu_us(found[f"moves {GAMES}"])
-    report.absolute["moves.echo_cpu_us"] = cpu_us(found[f"echo {GAMES}"])
+    report.absolute["moves.submit_cpu_us"] = cpu_us(found[f"moves {many}"])
+    report.absolute["moves.echo_cpu_us"] = cpu_us(found[f"echo {many}"])
 
 
 def players_of(writer: Writer, count: int) -> Sequence[str]:
@@ -179,5 +177,3 @@ def echoing(house: House, call: Any, player: str) -> Step:
         return 1
 
     return step
-
-

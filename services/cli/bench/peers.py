@@ -45,9 +45,7 @@ class Recorder:
         """Append one event a call from so many threads, each to streams of its own."""
         return await asyncio.to_thread(self._slice, threads, seconds, length, state, topic)
 
-    def _slice(
-        self, threads: int, seconds: float, length: int, state: bytes, topic: str
-    ) -> Slice:
+    def _slice(self, threads: int, seconds: float, length: int, state: bytes, topic: str) -> Slice:
         counts = [0] * threads
         failures: list[Exception] = []
         began = time.perf_counter()
@@ -103,9 +101,10 @@ def open_sqlite(path: Path, connections: int) -> Recorder:
     )
     recorder = theirs.SQLiteApplicationRecorder(datastore)
     recorder.create_table()
-    with datastore.get_connection(commit=False) as connection, connection.transaction(
-        commit=False
-    ) as cursor:
+    with (
+        datastore.get_connection(commit=False) as connection,
+        connection.transaction(commit=False) as cursor,
+    ):
         cursor.execute("PRAGMA synchronous")
         waits = cursor.fetchone()[0]
     if waits != FULL:

@@ -92,7 +92,7 @@ class House:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                env=self._environment() | given,
+                env={**self._environment(), **given},
                 start_new_session=True,
             )
         self._stack.push_async_callback(_stop, process)
@@ -110,6 +110,8 @@ class House:
             "PYTHONPATH": os.pathsep.join(roots),
             "KOZYR_DATA_FOLDER": str(self.folder),
             "KOZYR_GAME_LISTEN": "127.0.0.1:0",
+            "KOZYR_DRAIN_STREAM_MS": "0",
+            "KOZYR_DRAIN_GRACE_MS": "500",
             "KOZYR_RATE_PER_SECOND": UNBOUNDED,
             "KOZYR_RATE_BURST": UNBOUNDED,
             "KOZYR_PEER_RATE_PER_SECOND": UNBOUNDED,

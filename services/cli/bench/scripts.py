@@ -159,4 +159,3 @@ def submit_request(script: Script) -> tuple[str, game_pb2.SubmitMoveRequest]:
         request_id=secrets.token_hex(12), game_id=str(script.game_id), turn=play.turn, move=move
     )
     return script.players[play.seat], request
-

@@ -38,8 +38,8 @@ from services.runtime.store.sql import SqlStore
 NAME = "store"
 SECONDS = 1.0
 WARM_UP_SECONDS = 0.3
-FEW, MANY, SQLITE_TASKS = 1, 64, 16
-"""The numbers of tasks the ratios are taken at."""
+FEW, SQLITE_TASKS = 1, 16
+"""Other numbers of tasks the ratios are taken at."""
 EVENTS_A_STREAM = 200
 TURN_MS = 30_000
 
@@ -141,16 +141,14 @@ async def measure(effort: Effort, server_url: str, tell: Callable[[str], None]) 
     return report
 
 
-async def _postgres(
-    effort: Effort, url: str, report: Report, tell: Callable[[str], None]
-) -> None:
-    seconds = effort.slice(SECONDS)
-    spare = await postgres.connections_max(url.replace(postgres.DRIVER, "postgresql")) - MANY - 30
-    curve = [tasks for tasks in sorted({FEW, MANY, *effort.curve}) if tasks <= spare]
+async def _postgres(effort: Effort, url: str, report: Report, tell: Callable[[str], None]) -> None:
+    seconds, many = effort.slice(SECONDS), effort.many
+    spare = await postgres.connections_max(url.replace(postgres.DRIVER, "postgresql")) - many - 30
+    curve = [tasks for tasks in sorted({FEW, many, *effort.curve}) if tasks <= spare]
     store = SqlStore(open_engine(url), master_keys())
     opened = await postgres.connections(url, max(curve))
     statements = [await connection.prepare(INSERT) for connection in opened]
-    recorder = _peer(report, "eventsourcing on PostgreSQL", partial(open_postgres, url, MANY))
+    recorder = _peer(report, "eventsourcing on PostgreSQL", partial(open_postgres, url, many))
     sides: dict[str, Side] = {}
     for tasks in curve:
         sides[f"raw {tasks}"] = partial(
@@ -160,9 +158,9 @@ async def _postgres(
             _slice, [appending(store) for _ in range(tasks)], seconds, tell, f"ours, {tasks}"
         )
     if recorder is not None:
-        sides["eventsourcing"] = partial(_threads, recorder, MANY, seconds, tell)
+        sides["eventsourcing"] = partial(_threads, recorder, many, seconds, tell)
     try:
-        for side in (f"ours {MANY}", f"raw {MANY}"):
+        for side in (f"ours {many}", f"raw {many}"):
             await sides[side]()
         found = await interleaved(sides, effort.rounds)
     finally:
@@ -170,11 +168,11 @@ async def _postgres(
         await store.close()
         if recorder is not None:
             recorder.close()
-    report.ratios["store.append_vs_raw"] = ratio(found[f"ours {MANY}"], found[f"raw {MANY}"])
+    report.ratios["store.append_vs_raw"] = ratio(found[f"ours {many}"], found[f"raw {many}"])
     report.ratios["store.append_vs_raw_1"] = ratio(found[f"ours {FEW}"], found[f"raw {FEW}"])
     if recorder is not None:
         report.ratios["store.append_vs_eventsourcing"] = ratio(
-            found[f"ours {MANY}"], found["eventsourcing"]
+            found[f"ours {many}"], found["eventsourcing"]
         )
         report.absolute["store.eventsourcing_per_s"] = rate(found["eventsourcing"])
     for tasks in curve:

@@ -39,13 +39,16 @@ from services.cli.outcome import Failure
 
 NAME = "watch"
 SECONDS = 2.0
-GAMES, FEW_GAMES = 16, 4
+A_QUARTER = 4
+"""A quarter of the games of `moves` are watched, so there are as many streams as games there."""
 VIEWERS = 4
 LATENCY_GAMES = 8
 LATENCY_SECONDS = 5.0
 PAUSE_SECONDS = 0.02
 """Between two moves while latency is measured: the machine is otherwise idle."""
 OPEN_SECONDS = 60.0
+QUIET_SECONDS = 0.1
+"""A stream that brings nothing for so long has brought all there was to bring."""
 
 
 class Viewers:
@@ -54,6 +57,7 @@ class Viewers:
     def __init__(self) -> None:
         self.count = 0
         self.octets = 0
+        self.last = 0.0
         self._readers: list[asyncio.Task[None]] = []
         self._calls: list[Any] = []
 
@@ -72,6 +76,11 @@ class Viewers:
         """Count a message."""
         self.count += 1
         self.octets += message.ByteSize()
+        self.last = time.perf_counter()
+
+    async def settle(self) -> None:
+        """Wait until nothing comes any more."""
+        await _until(lambda: time.perf_counter() - self.last >= QUIET_SECONDS)
 
     async def close(self) -> None:
         """Cancel all."""
@@ -104,7 +113,7 @@ async def _fan_out(
     tell: Callable[[str], None],
 ) -> None:
     seconds = effort.slice(SECONDS)
-    games = GAMES if seconds >= 0.25 else FEW_GAMES
+    games = max(1, effort.many // A_QUARTER)
     writer = Writer(2)
     pool = Pool(house, writer)
     stub = game_pb2_grpc.GameServiceStub(house.channel(replica))
@@ -122,15 +131,22 @@ async def _fan_out(
         async with watching(house, watched, seats, writer.players) as (viewers, opened):
             await opened()
             tell(f"{games} games, {VIEWERS} viewers each")
-            before, octets = viewers.count, viewers.octets
-            done = await drive([seat.step for seat in seats], seconds, replica.pid)
+            before, octets, began = viewers.count, viewers.octets, time.perf_counter()
+            cpu = cpu_seconds(replica.pid)
+            done = await drive([seat.step for seat in seats], seconds)
+            await _until(lambda: viewers.count > before)
+            await viewers.settle()
             steps = viewers.count - before
+            # what was still under way is counted, and so is the time it took
+            taken = Slice(
+                steps, max(done.seconds, viewers.last - began), cpu_seconds(replica.pid) - cpu
+            )
             mean = (viewers.octets - octets) / steps if steps else mean
         for seat in seats:
             if seat.script is not None:
                 pool.give(seat.script)
         pool.pace = max(pool.pace, done.rate)
-        return Slice(steps, done.seconds, done.cpu)
+        return taken
 
     async def theirs() -> Slice:
         tell("bare messages")
@@ -195,9 +211,7 @@ async def watching(
         await viewers.close()
 
 
-async def _across(
-    effort: Effort, house: House, near: Server, far: Server, report: Report
-) -> None:
+async def _across(effort: Effort, house: House, near: Server, far: Server, report: Report) -> None:
     seconds = LATENCY_SECONDS if effort.seconds is None else effort.seconds * 2
     writer = Writer(3)
     scripts = [writer.write("rami", MOVES_A_GAME * 4) for _ in range(LATENCY_GAMES)]
@@ -259,5 +273,3 @@ async def _until(holds: Callable[[], bool]) -> None:
         if time.perf_counter() > end:
             raise Failure("streams did not bring what they should")
         await asyncio.sleep(0.005)
-
-

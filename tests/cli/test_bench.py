@@ -1,0 +1,151 @@
+"""`kozyr bench` in its smallest form: every benchmark runs and gives its keys. Nothing is timed."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from services.cli import bench
+from services.cli.bench import peers
+from services.cli.bench.measuring import (
+    Effort,
+    Report,
+    Slice,
+    drive,
+    interleaved,
+    on_loop,
+    percentile,
+    ratio,
+)
+from services.cli.main import main
+from tests import postgres
+
+TINY = Effort(seconds=0.02, rounds=1, curve=(1, 2), many=4, games=6, streams=4, events=60)
+
+RATIOS = {
+    "store": {"store.append_vs_raw", "store.append_vs_raw_1"},
+    "moves": {"moves.submit_vs_echo"},
+    "watch": {"watch.fanout_vs_echo_stream"},
+    "wallet": {
+        "wallet.spread_vs_function",
+        "wallet.hot_vs_function",
+        "wallet.hot_vs_spread",
+    },
+    "replay": {"replay.fold_vs_raw", "replay.audit_vs_play"},
+    "engines": set[str](),
+    "memory": {"memory"},
+}
+PEERS = {
+    "store": {"store.append_vs_eventsourcing", "store.sqlite_vs_eventsourcing"},
+    "engines": {"engines.rami_vs_rlcard", "engines.rami_vs_openspiel"},
+}
+"""Ratios to peers, which are there only where the peer is installed."""
+ABSOLUTE = {
+    "store": {"store.append_per_s_1", "store.raw_per_s_4", "store.sqlite_append_per_s_16"},
+    "moves": {"moves.submit_per_s_1", "moves.submit_cpu_us", "moves.echo_cpu_us"},
+    "watch": {"watch.cross_replica_ms_p99", "watch.same_replica_ms_p99", "watch.step_bytes"},
+    "wallet": {"wallet.spread_per_s", "wallet.hot_per_s", "wallet.grants_per_s"},
+    "replay": {"replay.audit_events_per_s", "replay.disk_bytes_an_event"},
+    "engines": {f"engines.{name}_moves_per_s" for name in ("azi", "durak", "rami")},
+    "memory": {"memory", "memory.games_mib", "memory.streams"},
+}
+
+
+@pytest.fixture
+def server_url() -> str:
+    """The URL of the tests' own server, which does not wait for its disk."""
+    return postgres.server_url()
+
+
+@pytest.mark.parametrize("kind", bench.KINDS)
+def test_a_benchmark_gives_its_keys(kind: str, server_url: str) -> None:
+    """Every ratio of the benchmark is a positive number, and so is what it is made of."""
+    effort = replace(TINY, database_url=server_url)
+    report = bench.measure(kind, effort, lambda _news: None)
+    assert report.name == kind
+    given = set(report.ratios)
+    assert RATIOS[kind] <= given <= RATIOS[kind] | PEERS.get(kind, set())
+    assert given >= (PEERS.get(kind, set()) if not report.skipped else set())
+    assert ABSOLUTE[kind] <= set(report.absolute)
+    assert [key for key, value in report.ratios.items() if not value > 0] == []
+
+
+def test_a_peer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a peer its ratio is missing, and the output says whose and why."""
+
+    def nothing(module: str) -> None:
+        raise peers.Missing(f"{module} cannot be imported")
+
+    monkeypatch.setattr(peers, "load", nothing)
+    report = bench.measure("engines", Effort(seconds=0.01, rounds=1), lambda _news: None)
+    assert set(report.skipped) == {"rlcard", "rlcard_core", "openspiel"}
+    assert report.ratios == {}
+    assert report.json()["skipped"]["rlcard"] == "rlcard cannot be imported"
+    assert "skipped openspiel: pyspiel cannot be imported" in bench.table(report)
+
+
+def test_the_output_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--json` is one object a benchmark: its name, ratios, absolute numbers."""
+    assert main(["bench", "engines", "--seconds", "0.01", "--rounds", "1", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["name"] == "engines"
+    assert {"ratios", "absolute"} <= set(said) <= {"name", "ratios", "absolute", "skipped"}
+
+
+def test_a_round_runs_every_side_and_the_next_the_other_way_about() -> None:
+    """Sides take turns, so that a machine that slows down slows both."""
+    order: list[str] = []
+
+    async def side(name: str, count: int) -> Slice:
+        order.append(name)
+        return Slice(count, 2.0)
+
+    found = on_loop(interleaved({"a": partial(side, "a", 30), "b": partial(side, "b", 10)}, 3))
+    assert "".join(order) == "abbaab"
+    assert ratio(found["a"], found["b"]) == 3.0
+    assert found["a"][0].rate == 15.0
+
+
+def test_a_ratio_is_the_median_of_the_rounds() -> None:
+    """One disturbed round moves no result."""
+    ours = [Slice(10, 1.0), Slice(30, 1.0), Slice(20, 1.0)]
+    theirs = [Slice(10, 1.0), Slice(1, 1.0), Slice(10, 1.0)]
+    assert ratio(ours, theirs) == 2.0
+
+
+def test_work_that_runs_out_ends_a_slice() -> None:
+    """A side that has nothing left is not measured while it waits."""
+    left = [3]
+
+    async def step() -> int:
+        left[0] -= 1
+        return 1 if left[0] >= 0 else -1
+
+    done = on_loop(drive([step, step], 600.0))
+    assert done.count == 3
+    assert done.seconds < 600.0
+
+
+def test_a_percentile_is_a_value_that_was_measured() -> None:
+    """The 99th of a hundred is the hundredth: no more than one in a hundred is slower."""
+    values = [float(n) for n in range(1, 101)]
+    assert percentile(values, 0.99) == 100.0
+    assert percentile(values, 0.5) == 51.0
+    assert percentile([7.0], 0.99) == 7.0
+
+
+def test_the_document_explains_every_key() -> None:
+    """docs/bench.md has a row for each ratio there is, and the command that gives it."""
+    text = (Path(__file__).parents[2] / "docs" / "bench.md").read_text("utf-8")
+    keys = set().union(*RATIOS.values(), *PEERS.values())
+    assert [key for key in sorted(keys) if f"`{key}`" not in text] == []
+    assert [kind for kind in bench.KINDS if f"kozyr bench {kind}" not in text] == []
+
+
+def test_numbers_are_told_with_four_digits() -> None:
+    """More digits than the measurement has would only mislead."""
+    report = Report("engines", {"engines.rami_vs_rlcard": 20.123456}, {"moves": 123456.7})
+    assert report.json()["ratios"] == {"engines.rami_vs_rlcard": 20.12}
+    assert report.json()["absolute"] == {"moves": 123500.0}
