@@ -224,7 +224,22 @@ def _check_legs(legs: Sequence[Leg]) -> None:
         raise precondition("UNBALANCED", "the legs of a transfer sum to zero, and none is zero")
 
 
+def check(accounts: Mapping[UUID, Account], transfer: Transfer) -> None:
+    """Raise Refused as `post` if the transfer cannot be posted; makes nothing."""
+    _check_legs(transfer.legs)
+    for leg in sorted(transfer.legs, key=lambda leg: leg.account):
+        account = accounts.get(leg.account)
+        if account is None:
+            raise unknown_account(leg.account)
+        _balance(account, leg.chips)
+
+
 def _moved(account: Account, chips: int) -> Account:
+    return Account(account.id, account.kind, _balance(account, chips), account.version + 1)
+
+
+def _balance(account: Account, chips: int) -> int:
+    """The balance after chips came or went."""
     balance = account.balance + chips
     if balance < 0 and account.kind is not AccountKind.ISSUER:
         raise precondition(
@@ -235,7 +250,7 @@ def _moved(account: Account, chips: int) -> Account:
         )
     if not -CHIPS_MAX <= balance <= CHIPS_MAX:
         raise precondition("CHIPS_OVERFLOW", "no account can hold so many chips")
-    return Account(account.id, account.kind, balance, account.version + 1)
+    return balance
 
 
 def unknown_account(account: UUID) -> Refused:

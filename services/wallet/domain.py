@@ -24,7 +24,7 @@ from services.wallet.books import (
     ReservationState,
     Transfer,
     TransferKind,
-    post,
+    check,
     unknown_account,
 )
 
@@ -409,7 +409,7 @@ def _posted(books: Books, change: Change) -> Change:
     """The change, after it has been seen that its transfer can be posted."""
     if change.transfer is not None:
         opened = {account.id: account for account in change.opened}
-        post({**books.accounts, **opened} if opened else books.accounts, (change.transfer,))
+        check({**books.accounts, **opened} if opened else books.accounts, change.transfer)
     return change
 
 

@@ -27,6 +27,7 @@ PLANS = (
     "enable_seqscan = off",
     "enable_hashjoin = off",
     "enable_mergejoin = off",
+    "jit = off",
 )
 """By index, one row after another: a plan made while a table is small stays good when it grows."""
 

@@ -1,6 +1,7 @@
 """What the database itself refuses, whoever writes to it, on both engines."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -8,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from services.runtime.database import write
+from services.runtime.database import read, write
 from services.wallet.books import ISSUER, AccountKind, GameState, ReservationState, TransferKind
 from services.wallet.domain import Claim, Line, Pin, Reserve, Settle
 from services.wallet.tables import (
@@ -257,6 +258,83 @@ async def test_reservations_and_games_take_their_course(engine: AsyncEngine) -> 
                 await connection.execute(
                     sa.update(GAMES).where(GAMES.c.id == fresh).values(state=state)
                 )
+
+
+async def test_one_wrong_row_among_sound_ones(engine: AsyncEngine) -> None:
+    """A statement of many rows is refused for any one of them: postings, accounts, transfers."""
+    ledger = open_ledger(engine)
+    ann, ben = await open_players(ledger, 2, 10)
+    async with read(engine) as connection:
+        issuer = (
+            await connection.execute(sa.select(ACCOUNTS).where(ACCOUNTS.c.id == ISSUER))
+        ).one()
+    t1, t2 = uuid4(), uuid4()
+
+    def posting(transfer: UUID, account: UUID, chips: int, version: int, before: int) -> Any:
+        return {
+            "transfer_id": transfer,
+            "account_id": account,
+            "version": version,
+            "chips": chips,
+            "balance_before": before,
+            "balance_after": before + chips,
+        }
+
+    at, holds = issuer.version, issuer.balance
+    rows = [
+        posting(t1, ann, 5, 2, 10),
+        posting(t1, ISSUER, -5, at + 1, holds),
+        posting(t2, ben, 7, 2, 10),
+        posting(t2, ISSUER, -7, at + 2, holds - 5),
+    ]
+    accounts = {ann: (15, 2), ben: (17, 2), ISSUER: (holds - 12, at + 2)}
+    transfers = [
+        {"id": t, "kind": TransferKind.GRANT, "subject": "x", "recorded_at": 1} for t in (t1, t2)
+    ]
+
+    async def attempt(postings: Any, moved: dict[UUID, tuple[int, int]], closed: Any) -> None:
+        cases = {
+            column: sa.case(*((ACCOUNTS.c.id == key, values[n]) for key, values in moved.items()))
+            for n, column in enumerate(("balance", "version"))
+        }
+        async with write(engine) as connection:
+            await connection.execute(sa.insert(POSTINGS).values(postings))
+            update = sa.update(ACCOUNTS).where(ACCOUNTS.c.id.in_(list(moved))).values(**cases)
+            await connection.execute(update)
+            await connection.execute(sa.insert(TRANSFERS).values(closed))
+
+    gap = posting(t2, ISSUER, -7, at + 3, holds - 5)
+    jump = posting(t2, ISSUER, -7, at + 2, holds - 6)
+    unequal = posting(t2, ben, 6, 2, 10)
+    for postings, moved, closed in (
+        ([*rows[:3], gap], accounts | {ISSUER: (holds - 12, at + 3)}, transfers),
+        ([*rows[:3], jump], accounts | {ISSUER: (holds - 13, at + 2)}, transfers),
+        ([*rows[:2], unequal, rows[3]], accounts | {ben: (16, 2)}, transfers),
+        (rows, accounts | {ISSUER: (holds - 5, at + 1)}, transfers),
+        (rows, accounts | {ben: (18, 2)}, transfers),
+        (rows, {ann: (15, 2), ISSUER: accounts[ISSUER]}, transfers),
+        (rows, accounts, transfers[:1]),
+        (rows[:2], {ann: (15, 2), ISSUER: (holds - 5, at + 1)}, transfers),
+    ):
+        with pytest.raises(IntegrityError):
+            await attempt(postings, moved, closed)
+    await attempt(rows, accounts, transfers)
+    await check_books(engine)
+
+
+async def test_accounts_do_not_change_places(engine: AsyncEngine) -> None:
+    """Nor kinds, nor ids, all at once or one by one."""
+    ann, ben = await open_players(open_ledger(engine), 2, 10)
+    swapped = sa.case((ACCOUNTS.c.id == ann, ben), else_=ann)
+    fresh = uuid4()
+    for values in ({"id": swapped}, {"id": fresh}, {"opened_at": 1}, {"kind": AccountKind.BOT}):
+        update = sa.update(ACCOUNTS).where(ACCOUNTS.c.id.in_([ann, ben])).values(**values)
+        if values == {"id": fresh}:
+            update = update.where(ACCOUNTS.c.id == ann)
+        with pytest.raises(IntegrityError):
+            async with write(engine) as connection:
+                await connection.execute(update)
+    await check_books(engine)
 
 
 async def test_the_tables_are_what_the_code_says(engine: AsyncEngine) -> None:
