@@ -4,13 +4,14 @@ import argparse
 import asyncio
 from typing import Any
 
-from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2
+from kozyr.game.v1 import audit_pb2, audit_pb2_grpc
 
 from services.cli import finding
 from services.cli.addresses import add_flags, settings
 from services.cli.client import Caller
 from services.cli.outcome import FINE, USAGE, WRONG, Failure
 from services.cli.terminal import command, emit, progress, show
+from services.kernel.errors import Kind, Refused
 
 
 def parser() -> argparse.ArgumentParser:
@@ -23,7 +24,9 @@ def parser() -> argparse.ArgumentParser:
         "kozyr audit --all",
     )
     made.add_argument("game", nargs="?", metavar="GAME", help="a game's id, or `last`")
-    made.add_argument("--all", action="store_true", help="every game there is")
+    made.add_argument(
+        "--all", action="store_true", help="every game there is a log of, in lists or not"
+    )
     made.add_argument("--json", action="store_true", help="one JSON object a game")
     add_flags(made)
     return made
@@ -48,17 +51,30 @@ async def _audit(arguments: argparse.Namespace) -> int:
     wrong = 0
     async with finding.as_operator(settings(arguments)) as caller:
         if arguments.all:
-            request = game_pb2.ListGamesRequest()
-            ids = [game.game_id async for game in finding.games(caller, request)]
+            ids = await finding.logs(caller)
         else:
             ids = [await finding.game_id(caller, arguments.game)]
         with progress("audit") as tell:
             for number, game in enumerate(ids, 1):
                 tell(f"{number} of {len(ids)}")
-                wrong += not _report(game, await verify(caller, game), as_json=arguments.json)
+                found = (
+                    await _verdict(caller, game) if arguments.all else await verify(caller, game)
+                )
+                wrong += not _report(game, found, as_json=arguments.json)
     if arguments.all and not arguments.json:
         show([f"{len(ids)} games, {wrong} wrong"])
     return WRONG if wrong else FINE
+
+
+async def _verdict(caller: Caller, game: str) -> audit_pb2.VerifyGameResponse:
+    """What is found in one game of many: one that cannot be checked keeps nobody from the rest."""
+    try:
+        return await verify(caller, game)
+    except Refused as refused:
+        if refused.kind not in (Kind.PRECONDITION, Kind.INVALID, Kind.NOT_FOUND):
+            raise
+        fault = audit_pb2.Fault(kind=refused.reason, detail=refused.message)
+        return audit_pb2.VerifyGameResponse(faults=[fault])
 
 
 def _report(game: str, found: audit_pb2.VerifyGameResponse, *, as_json: bool) -> bool:

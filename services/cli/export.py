@@ -40,13 +40,14 @@ async def _export(arguments: argparse.Namespace) -> int:
         stub: Any = caller.stub("game", audit_pb2_grpc.AuditServiceStub)
         game = await finding.game_id(caller, arguments.game)
         request = audit_pb2.ExportGameRequest(game_id=game)
-        reply: audit_pb2.ExportGameResponse = await caller.call("game", stub.ExportGame, request)
+        pieces = [piece.chunk async for piece in caller.stream("game", stub.ExportGame, request)]
+    document = b"".join(pieces)
     if arguments.to is None:
-        sys.stdout.buffer.write(reply.document.rstrip(b"\n") + b"\n")
+        sys.stdout.buffer.write(document.rstrip(b"\n") + b"\n")
         return FINE
     try:
-        await asyncio.to_thread(arguments.to.write_bytes, reply.document)
+        await asyncio.to_thread(arguments.to.write_bytes, document)
     except OSError as error:
         raise Failure(f"{arguments.to}: {error.strerror}") from None
-    show([f"{game}: {len(reply.document)} bytes in {arguments.to}"])
+    show([f"{game}: {len(document)} bytes in {arguments.to}"])
     return FINE

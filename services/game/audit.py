@@ -33,8 +33,8 @@ from services.kernel.envelope import Head, Recorded
 from services.kernel.errors import Refused
 from services.runtime.store import chain
 
-CHECKS = ("chain", "secrets", "decoding", "rules", "deals", "chips", "clock")
-"""What `verify_log` looks at, in words for the report."""
+CHECKS = ("chain", "secrets", "decoding", "rules", "deals", "chips", "clock", "lists", "wallet")
+"""What an audit looks at, in words for the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +86,26 @@ def verify_log(game_id: UUID, rows: Sequence[Recorded], head: Head | None) -> li
     if broken is not None:
         return [Fault(broken.version, "CHAIN_BROKEN", broken.problem)]
     steps = replay(rows)
-    version = 1
+    version, ended = 1, False
     while True:
         try:
             step = next(steps)
         except StopIteration:
-            return []
+            return _head(head, ended=ended)
         except Exception as problem:  # noqa: BLE001 - a damaged payload may fail in any way
             kind = type(problem).__name__
             return [Fault(version, "UNREADABLE", f"the event cannot be read ({kind})")]
-        version = step.rows[-1].version + 1
+        version, ended = step.rows[-1].version + 1, step.after.ended
         if found := [*_rules(game_id, step), *_chips(step), *_clock(step)]:
             return found
+
+
+def _head(head: Head | None, *, ended: bool) -> list[Fault]:
+    """Whether the head, by which games are listed, knows that the game runs or has ended."""
+    if head is None or head.ended == ended:
+        return []
+    said, is_so = ("has ended", "runs") if head.ended else ("runs", "has ended")
+    return [Fault(head.version, "WRONG_HEAD", f"the head says the game {said}, the log: {is_so}")]
 
 
 def command_of(step: Append, game_id: UUID) -> domain.GameCommand:

@@ -8,14 +8,15 @@ from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import audit_pb2, audit_pb2_grpc
 
 from services.game import audit, export, requests, views
-from services.game.disputes import Disputes
+from services.game.disputes import DISPUTE_VERSION, Disputes
 from services.game.games import Games
+from services.game.listing import listing_faults
 from services.game.model import Stage, State
 from services.game.peers import Peers
 from services.game.settled import wallet_faults
 from services.game.viewers import missing, seat_of
-from services.kernel.envelope import Recorded
-from services.kernel.errors import precondition
+from services.kernel.envelope import Head, Recorded
+from services.kernel.errors import precondition, unavailable
 from services.runtime import validate
 from services.runtime.auth import Role
 from services.runtime.call import caller, note
@@ -25,6 +26,11 @@ from services.runtime.streams import refusals
 ROWS_DEFAULT = 200
 ROWS_MAX = 1_000
 VERSION_MAX = 2**63 - 1
+HEADS_A_MESSAGE = 500
+CHUNK_BYTES = 262_144
+"""How much of an export a message carries."""
+READS_MAX = 10
+"""How often a game that moves on meanwhile is read again."""
 
 
 class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
@@ -34,6 +40,22 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         self._games = games
         self._peers = peers
         self._disputes = disputes
+
+    async def ListLogs(
+        self, request: audit_pb2.ListLogsRequest, context: Any
+    ) -> AsyncIterator[audit_pb2.ListLogsResponse]:
+        """Every game's head, from the heads themselves and not from what is listed."""
+        page = audit_pb2.ListLogsResponse()
+        async for head in self._games.store.streams():
+            if head.stream.version == DISPUTE_VERSION:
+                continue
+            game_id = str(head.stream)
+            page.heads.add(game_id=game_id, version=head.version, hash=head.hash, ended=head.ended)
+            if len(page.heads) == HEADS_A_MESSAGE:
+                yield page
+                page = audit_pb2.ListLogsResponse()
+        if page.heads:
+            yield page
 
     async def ReadLog(
         self, request: audit_pb2.ReadLogRequest, context: Any
@@ -69,11 +91,9 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         """Re-execute the log from its rows, and compare it with the wallet."""
         game_id = requests.game_id("game_id", request.game_id)
         note(game=game_id)
-        head = await self._games.store.head(game_id)
-        if head is None:
-            raise missing()
-        rows, faults = await self._read(game_id)
+        head, rows, faults = await self._read(game_id)
         faults = faults or audit.verify_log(game_id, rows, head)
+        faults = faults or await listing_faults(self._games.store, game_id, rows)
         now = await self._games.store.now()
         faults = faults or await wallet_faults(self._peers, game_id, rows, now)
         return audit_pb2.VerifyGameResponse(
@@ -86,11 +106,13 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
 
     async def ExportGame(
         self, request: audit_pb2.ExportGameRequest, context: Any
-    ) -> audit_pb2.ExportGameResponse:
-        """An ended game as one JSON document."""
+    ) -> AsyncIterator[audit_pb2.ExportGameResponse]:
+        """An ended game as one JSON document, in pieces that fit into a message."""
         game_id, state = await self._find_ended(request.game_id)
-        rows = await self._games.rows(game_id)
-        return audit_pb2.ExportGameResponse(document=export.document(game_id, state, rows))
+        document = export.document(game_id, state, await self._games.rows(game_id))
+        for start in range(0, len(document), CHUNK_BYTES):
+            chunk = document[start : start + CHUNK_BYTES]
+            yield audit_pb2.ExportGameResponse(chunk=chunk)
 
     async def OpenDispute(
         self, request: audit_pb2.OpenDisputeRequest, context: Any
@@ -114,13 +136,25 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         dispute = await self._disputes.rule(request, caller().subject)
         return audit_pb2.ResolveDisputeResponse(dispute=dispute)
 
-    async def _read(self, game_id: UUID) -> tuple[list[Recorded], list[audit.Fault]]:
-        """The stored rows, or where they are not what was stored."""
+    async def _read(self, game_id: UUID) -> tuple[Head, list[Recorded], list[audit.Fault]]:
+        """The head and the stored rows of one moment, or where they are not what was stored.
+
+        A game that is played on between the two reads is read again.
+        """
+        store = self._games.store
         async with refusals():
-            try:
-                return await self._games.store.read(game_id), []
-            except Damaged as damage:
-                return [], [audit.Fault(damage.version, "DAMAGED", damage.problem)]
+            head = await store.head(game_id)
+            for _ in range(READS_MAX):
+                if head is None:
+                    raise missing()
+                try:
+                    rows = await store.read(game_id)
+                except Damaged as damage:
+                    return head, [], [audit.Fault(damage.version, "DAMAGED", damage.problem)]
+                before, head = head, await store.head(game_id)
+                if head == before:
+                    return head, rows, []
+        raise unavailable("GAME_TOO_FAST", "the game goes on faster than it can be read")
 
     async def _find(self, text: str) -> tuple[UUID, State]:
         """The game, for operators and for those who sat in it.

@@ -1,17 +1,22 @@
 """Lists of games: a player's own, or anybody's for operators."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from kozyr.game.v1 import game_pb2
 
 from services.game import views
+from services.game.audit import Fault, replay
 from services.game.games import Games
-from services.kernel.envelope import Head
+from services.game.work import plan
+from services.kernel.envelope import Head, Recorded
 from services.kernel.errors import Refused
 from services.kernel.ids import parse_uuid
 from services.runtime import validate
 from services.runtime.auth import Caller, Role
 from services.runtime.seal import open_page, seal_page
+from services.runtime.store.api import Store
 
 PAGE_SIZE_DEFAULT = 20
 PAGE_SIZE_MAX = 100
@@ -65,3 +70,17 @@ class Listing:
         if player is not None:
             return f"player:{player}"
         return "game" if table is None else f"table:{table}"
+
+
+async def listing_faults(store: Store, game_id: UUID, rows: Sequence[Recorded]) -> list[Fault]:
+    """A fault for a game that is missing in a list it belongs to, found by what its log says."""
+    opened = next(replay(rows), None)
+    if opened is None:
+        return []
+    after = UUID(int=game_id.int + 1)
+    for tag in plan(opened.before, opened.after, bot_delay_ms=0).tags:
+        found = await store.tagged(tag, before=after, limit=1)
+        if [head.stream for head in found] != [game_id]:
+            kind = tag.partition(":")[0]
+            return [Fault(0, "NOT_LISTED", f"the game is missing in a list by {kind}")]
+    return []

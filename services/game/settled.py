@@ -28,9 +28,12 @@ async def wallet_faults(
     state = State()
     for step in replay(rows):
         state = step.after
-    if state.stage is Stage.CANCELLED or not any(seat.reservation_id for seat in state.seats):
+    cancelled = state.stage is Stage.CANCELLED
+    if not cancelled and not any(seat.reservation_id for seat in state.seats):
         return []
     wallet = await peers.reservations(str(game_id))
+    if cancelled:
+        return compare_cancelled(wallet, now - rows[-1].recorded_at)
     return compare(state, rows[-1].hash, wallet, now)
 
 
@@ -60,6 +63,20 @@ def compare(
             faults.append(_fault(number, "was not paid although the game ended long ago"))
     if wallet.settled_head and wallet.settled_head != head:
         faults.append(Fault(0, "WALLET_DIFFERS", "the wallet settled another end of this log"))
+    return faults
+
+
+def compare_cancelled(wallet: wallet_pb2.ListReservationsResponse, since_us: int) -> list[Fault]:
+    """What was reserved for a game that never opened must be given back, soon after."""
+    faults = []
+    for number, reservation in enumerate(wallet.reservations):
+        match reservation.state:
+            case Reservation.RESERVATION_STATE_VOIDED:
+                continue
+            case Reservation.RESERVATION_STATE_POSTED:
+                faults.append(_fault(number, "was settled although the game was cancelled"))
+            case _ if since_us > SETTLED_WITHIN_US:
+                faults.append(_fault(number, "was not given back although the game was cancelled"))
     return faults
 
 

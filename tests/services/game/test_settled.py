@@ -6,7 +6,7 @@ import pytest
 from kozyr.wallet.v1 import wallet_pb2
 
 from services.game.results import bank_flows
-from services.game.settled import SETTLED_WITHIN_US, compare
+from services.game.settled import SETTLED_WITHIN_US, compare, compare_cancelled
 from tests.services.game.logs import Log, dealt
 
 HEAD = bytes(range(32))
@@ -70,3 +70,19 @@ def test_a_chip_too_many_is_found(log: Log) -> None:
     changes.append(wrong)
     for wrong in changes:
         assert len(problems(log, wrong)) == 1
+
+
+def test_what_was_reserved_for_a_cancelled_game_is_given_back_soon(log: Log) -> None:
+    """It may be held for a while, never be settled, and not be held for long."""
+    held, voided = books(log, posted=False), books(log, posted=False)
+    for reservation in voided.reservations:
+        reservation.state = wallet_pb2.RESERVATION_STATE_VOIDED
+    late = SETTLED_WITHIN_US + 1
+    assert compare_cancelled(voided, late) == compare_cancelled(held, SETTLED_WITHIN_US) == []
+    assert ["not given back" in fault.detail for fault in compare_cancelled(held, late)] == [
+        True
+    ] * 3
+    held.reservations[1].state = wallet_pb2.RESERVATION_STATE_POSTED
+    assert [fault.detail for fault in compare_cancelled(held, 0)] == [
+        "seat 1 was settled although the game was cancelled"
+    ]

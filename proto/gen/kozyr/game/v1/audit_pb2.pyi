@@ -118,6 +118,81 @@ class LogRow(_message.Message):
 Global___LogRow: _TypeAlias = LogRow  # noqa: Y015
 
 @_typing.final
+class ListLogsRequest(_message.Message):
+    """All logs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLogsRequest: _TypeAlias = ListLogsRequest  # noqa: Y015
+
+@_typing.final
+class LogHead(_message.Message):
+    """How far a game's log has come."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    HASH_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    game_id: _builtins.str
+    """The game's id."""
+    version: _builtins.int
+    """The version of its last event."""
+    hash: _builtins.bytes
+    """The chain hash of its last event, 32 bytes."""
+    ended: _builtins.bool
+    """Whether the game has ended."""
+    def __init__(
+        self,
+        *,
+        game_id: _builtins.str = ...,
+        version: _builtins.int = ...,
+        hash: _builtins.bytes = ...,
+        ended: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "game_id", b"game_id", "hash", b"hash", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LogHead: _TypeAlias = LogHead  # noqa: Y015
+
+@_typing.final
+class ListLogsResponse(_message.Message):
+    """Some of the logs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEADS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def heads(self) -> _containers.RepeatedCompositeFieldContainer[Global___LogHead]:
+        """Heads, in the order of ids over all messages."""
+
+    def __init__(
+        self,
+        *,
+        heads: _abc.Iterable[Global___LogHead] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heads", b"heads"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLogsResponse: _TypeAlias = ListLogsResponse  # noqa: Y015
+
+@_typing.final
 class ReadLogRequest(_message.Message):
     """Which rows to read."""
 
@@ -361,21 +436,21 @@ Global___ExportGameRequest: _TypeAlias = ExportGameRequest  # noqa: Y015
 
 @_typing.final
 class ExportGameResponse(_message.Message):
-    """The export."""
+    """A piece of the export."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    DOCUMENT_FIELD_NUMBER: _builtins.int
-    document: _builtins.bytes
-    """A JSON document in UTF-8."""
+    CHUNK_FIELD_NUMBER: _builtins.int
+    chunk: _builtins.bytes
+    """What follows the piece before; all together are a JSON document in UTF-8."""
     def __init__(
         self,
         *,
-        document: _builtins.bytes = ...,
+        chunk: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

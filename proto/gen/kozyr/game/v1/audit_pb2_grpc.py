@@ -35,6 +35,11 @@ class AuditServiceStub(object):
         Args:
             channel: A grpc.Channel.
         """
+        self.ListLogs = channel.unary_stream(
+                '/kozyr.game.v1.AuditService/ListLogs',
+                request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ListLogsRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ListLogsResponse.FromString,
+                _registered_method=True)
         self.ReadLog = channel.unary_unary(
                 '/kozyr.game.v1.AuditService/ReadLog',
                 request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ReadLogRequest.SerializeToString,
@@ -50,7 +55,7 @@ class AuditServiceStub(object):
                 request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGameRequest.SerializeToString,
                 response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGameResponse.FromString,
                 _registered_method=True)
-        self.ExportGame = channel.unary_unary(
+        self.ExportGame = channel.unary_stream(
                 '/kozyr.game.v1.AuditService/ExportGame',
                 request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ExportGameRequest.SerializeToString,
                 response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ExportGameResponse.FromString,
@@ -76,6 +81,13 @@ class AuditServiceServicer(object):
     """For operators; players may export, and dispute, games they sat in.
     """
 
+    def ListLogs(self, request, context):
+        """Every game there is a log of, in the order of ids: cancelled ones and those in no list too.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReadLog(self, request, context):
         """The stored rows of a game's log; secrets only after its end.
         """
@@ -98,7 +110,7 @@ class AuditServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ExportGame(self, request, context):
-        """A finished game as one JSON document.
+        """A finished game as one JSON document, in pieces of any length.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -128,6 +140,11 @@ class AuditServiceServicer(object):
 
 def add_AuditServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'ListLogs': grpc.unary_stream_rpc_method_handler(
+                    servicer.ListLogs,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ListLogsRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ListLogsResponse.SerializeToString,
+            ),
             'ReadLog': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadLog,
                     request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ReadLogRequest.FromString,
@@ -143,7 +160,7 @@ def add_AuditServiceServicer_to_server(servicer, server):
                     request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGameRequest.FromString,
                     response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGameResponse.SerializeToString,
             ),
-            'ExportGame': grpc.unary_unary_rpc_method_handler(
+            'ExportGame': grpc.unary_stream_rpc_method_handler(
                     servicer.ExportGame,
                     request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ExportGameRequest.FromString,
                     response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ExportGameResponse.SerializeToString,
@@ -174,6 +191,33 @@ def add_AuditServiceServicer_to_server(servicer, server):
 class AuditService(object):
     """For operators; players may export, and dispute, games they sat in.
     """
+
+    @staticmethod
+    def ListLogs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/kozyr.game.v1.AuditService/ListLogs',
+            kozyr_dot_game_dot_v1_dot_audit__pb2.ListLogsRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_audit__pb2.ListLogsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def ReadLog(request,
@@ -267,7 +311,7 @@ class AuditService(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
+        return grpc.experimental.unary_stream(
             request,
             target,
             '/kozyr.game.v1.AuditService/ExportGame',

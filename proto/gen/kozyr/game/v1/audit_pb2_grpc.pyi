@@ -33,14 +33,16 @@ class AuditServiceStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AuditServiceAsyncStub: ...
+    ListLogs: _grpc.UnaryStreamMultiCallable[_audit_pb2.ListLogsRequest, _audit_pb2.ListLogsResponse]
+    """Every game there is a log of, in the order of ids: cancelled ones and those in no list too."""
     ReadLog: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ReadLogRequest, _audit_pb2.ReadLogResponse]
     """The stored rows of a game's log; secrets only after its end."""
     ReplayGame: _grpc.UnaryStreamMultiCallable[_audit_pb2.ReplayGameRequest, _audit_pb2.ReplayGameResponse]
     """The state after each append, with all hands. Only after the game's end."""
     VerifyGame: _grpc.UnaryUnaryMultiCallable[_audit_pb2.VerifyGameRequest, _audit_pb2.VerifyGameResponse]
     """Re-execute a log under its rules version and check everything in it."""
-    ExportGame: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ExportGameRequest, _audit_pb2.ExportGameResponse]
-    """A finished game as one JSON document."""
+    ExportGame: _grpc.UnaryStreamMultiCallable[_audit_pb2.ExportGameRequest, _audit_pb2.ExportGameResponse]
+    """A finished game as one JSON document, in pieces of any length."""
     OpenDispute: _grpc.UnaryUnaryMultiCallable[_audit_pb2.OpenDisputeRequest, _audit_pb2.OpenDisputeResponse]
     """A player disputes a game he sat in."""
     ListDisputes: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ListDisputesRequest, _audit_pb2.ListDisputesResponse]
@@ -53,14 +55,16 @@ class AuditServiceAsyncStub(AuditServiceStub):
     """For operators; players may export, and dispute, games they sat in."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    ListLogs: _aio.UnaryStreamMultiCallable[_audit_pb2.ListLogsRequest, _audit_pb2.ListLogsResponse]  # type: ignore[assignment]
+    """Every game there is a log of, in the order of ids: cancelled ones and those in no list too."""
     ReadLog: _aio.UnaryUnaryMultiCallable[_audit_pb2.ReadLogRequest, _audit_pb2.ReadLogResponse]  # type: ignore[assignment]
     """The stored rows of a game's log; secrets only after its end."""
     ReplayGame: _aio.UnaryStreamMultiCallable[_audit_pb2.ReplayGameRequest, _audit_pb2.ReplayGameResponse]  # type: ignore[assignment]
     """The state after each append, with all hands. Only after the game's end."""
     VerifyGame: _aio.UnaryUnaryMultiCallable[_audit_pb2.VerifyGameRequest, _audit_pb2.VerifyGameResponse]  # type: ignore[assignment]
     """Re-execute a log under its rules version and check everything in it."""
-    ExportGame: _aio.UnaryUnaryMultiCallable[_audit_pb2.ExportGameRequest, _audit_pb2.ExportGameResponse]  # type: ignore[assignment]
-    """A finished game as one JSON document."""
+    ExportGame: _aio.UnaryStreamMultiCallable[_audit_pb2.ExportGameRequest, _audit_pb2.ExportGameResponse]  # type: ignore[assignment]
+    """A finished game as one JSON document, in pieces of any length."""
     OpenDispute: _aio.UnaryUnaryMultiCallable[_audit_pb2.OpenDisputeRequest, _audit_pb2.OpenDisputeResponse]  # type: ignore[assignment]
     """A player disputes a game he sat in."""
     ListDisputes: _aio.UnaryUnaryMultiCallable[_audit_pb2.ListDisputesRequest, _audit_pb2.ListDisputesResponse]  # type: ignore[assignment]
@@ -70,6 +74,14 @@ class AuditServiceAsyncStub(AuditServiceStub):
 
 class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
     """For operators; players may export, and dispute, games they sat in."""
+
+    @_abc_1.abstractmethod
+    def ListLogs(
+        self,
+        request: _audit_pb2.ListLogsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_audit_pb2.ListLogsResponse], _abc.AsyncIterator[_audit_pb2.ListLogsResponse]]:
+        """Every game there is a log of, in the order of ids: cancelled ones and those in no list too."""
 
     @_abc_1.abstractmethod
     def ReadLog(
@@ -100,8 +112,8 @@ class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _audit_pb2.ExportGameRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_audit_pb2.ExportGameResponse, _abc.Awaitable[_audit_pb2.ExportGameResponse]]:
-        """A finished game as one JSON document."""
+    ) -> _typing.Union[_abc.Iterator[_audit_pb2.ExportGameResponse], _abc.AsyncIterator[_audit_pb2.ExportGameResponse]]:
+        """A finished game as one JSON document, in pieces of any length."""
 
     @_abc_1.abstractmethod
     def OpenDispute(
