@@ -78,7 +78,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         self, request: game_pb2.CommitSeedRequest, context: Any
     ) -> game_pb2.CommitSeedResponse:
         """Take a seed's hash and acknowledge it under the service's signature."""
-        loaded = await self._load(request.game_id)
+        loaded = await self._seated(request.game_id)
         seat = seat_of(loaded.state, caller())
         command = domain.CommitSeed(seat, request.hash)
         outcome = await self._games.play(loaded.state, seat, command, request)
@@ -92,7 +92,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         self, request: game_pb2.RevealSeedRequest, context: Any
     ) -> game_pb2.RevealSeedResponse:
         """Take a seed."""
-        loaded = await self._load(request.game_id)
+        loaded = await self._seated(request.game_id)
         seat = seat_of(loaded.state, caller())
         command = domain.RevealSeed(seat, request.seed)
         outcome = await self._games.play(loaded.state, seat, command, request)
@@ -102,7 +102,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         self, request: game_pb2.SubmitMoveRequest, context: Any
     ) -> game_pb2.SubmitMoveResponse:
         """Make a move."""
-        loaded = await self._load(request.game_id)
+        loaded = await self._seated(request.game_id)
         seat = seat_of(loaded.state, caller())
         move = requests.move_of(loaded.state, request.move)
         command = domain.Play(seat, request.turn, move)
@@ -113,7 +113,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         self, request: game_pb2.LeaveGameRequest, context: Any
     ) -> game_pb2.LeaveGameResponse:
         """Leave for good."""
-        loaded = await self._load(request.game_id)
+        loaded = await self._seated(request.game_id)
         seat = seat_of(loaded.state, caller())
         outcome = await self._games.play(loaded.state, seat, domain.LeaveSeat(seat), request)
         return game_pb2.LeaveGameResponse(view=self._view(outcome, seat))
@@ -122,7 +122,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         self, request: game_pb2.WatchGameRequest, context: Any
     ) -> AsyncIterator[game_pb2.WatchGameResponse]:
         """Follow a game until it ends."""
-        loaded = await self._load(request.game_id)
+        loaded = await self._seated(request.game_id)
         viewer = viewer_of(loaded.state, caller())
         game_id, subject = loaded.state.game_id, caller().key
         seen = self._watching.seen(game_id, subject, request.resume_token)
@@ -132,7 +132,12 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
     def _view(self, outcome: Outcome[State], seat: int) -> view_pb2.GameView:
         return views.game_view(outcome.state, seat, outcome.appended.events[-1].hash)
 
-    async def _load(self, game_id: str) -> Loaded[State]:
+    async def _seated(self, game_id: str) -> Loaded[State]:
+        """The game at any of its versions, from memory if it is there: who sits where never
+        changes, and what is done to the game is judged by its log."""
+        return await self._load(game_id, known=0)
+
+    async def _load(self, game_id: str, known: int | None = None) -> Loaded[State]:
         parsed = requests.game_id("game_id", game_id)
         note(game=parsed)
-        return await self._games.load(parsed)
+        return await self._games.load(parsed, known)

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
-from asyncpg.exceptions import InterfaceError, PostgresError
+from asyncpg.exceptions import InterfaceError, InternalClientError, PostgresError
 from sqlalchemy import URL, BigInteger, Engine, event, exc, make_url, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.ext.compiler import compiles
@@ -37,6 +37,8 @@ IDLE_IN_TRANSACTION_MS = 15_000
 COMMAND_SECONDS = 10.0
 """How long a PostgreSQL command may stay unanswered, should its server not end it first."""
 
+PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
+"""What every SQLite connection is set to."""
 SQLITE_REFUSALS = {
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_BUSY,
@@ -66,7 +68,10 @@ POSTGRES_REFUSALS = (
 )
 
 
-DATABASE_ERRORS = (*(exc.SQLAlchemyError, sqlite3.Error, PostgresError, InterfaceError, OSError),)
+DATABASE_ERRORS = (
+    *(exc.SQLAlchemyError, sqlite3.Error, OSError),
+    *(PostgresError, InterfaceError, InternalClientError),
+)
 """All that can come from a database; `judge` says which of it is an outage."""
 
 
@@ -81,6 +86,23 @@ class DatabaseFile:
     path: Path
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     closed: bool = False
+
+    @property
+    def uri(self) -> str:
+        """The file as SQLite is told of it."""
+        return f"file:{quote(str(self.path))}"
+
+    def connect(self) -> sqlite3.Connection:
+        """A connection beside the engine's, for whoever has the turn; any thread may use it."""
+        connection = sqlite3.connect(
+            f"{self.uri}?mode=rw",
+            *(BUSY_SECONDS, 0, None),
+            uri=True,
+            check_same_thread=False,
+        )
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
 
     def identity(self) -> tuple[int, int]:
         """Device and inode of the file at the path now; raises StoreUnavailable if there is none.
@@ -133,9 +155,7 @@ def open_sqlite(url: URL, pool_size: int) -> AsyncEngine:
             connection.execute("PRAGMA journal_mode=WAL")
     file = DatabaseFile(path)
     engine = create_async_engine(
-        URL.create(
-            SQLITE, database=f"file:{quote(str(path))}", query={"mode": "rw", "uri": "true"}
-        ),
+        URL.create(SQLITE, database=file.uri, query={"mode": "rw", "uri": "true"}),
         connect_args={"isolation_level": None, "timeout": BUSY_SECONDS},
         hide_parameters=True,
         pool_size=pool_size,
@@ -151,7 +171,7 @@ def open_sqlite(url: URL, pool_size: int) -> AsyncEngine:
         record.info["identity"] = file.identity()
         connection.driver_connection.text_factory = read_text
         cursor = connection.cursor()
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        for pragma in PRAGMAS:
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
@@ -315,7 +335,8 @@ async def judge(engine: AsyncEngine, error: Exception) -> StoreUnavailable | Non
     if isinstance(error, TimeoutError):
         await engine.dispose()  # what did not answer once may never do so again
     lost = isinstance(error, exc.DBAPIError) and error.connection_invalidated
-    if lost or isinstance(cause, OSError | exc.TimeoutError | InterfaceError):
+    driver_lost = InterfaceError | InternalClientError  # the latter: a word of farewell was unread
+    if lost or isinstance(cause, OSError | exc.TimeoutError | driver_lost):
         return StoreUnavailable(f"the database does not answer ({type(cause).__name__})")
     if isinstance(error, exc.InterfaceError | exc.OperationalError):
         return StoreUnavailable(f"the database connection failed ({type(cause).__name__})")

@@ -24,6 +24,7 @@ from services.runtime.store.api import (
     Conflict,
     Damaged,
     Late,
+    Overloaded,
     RequestReused,
     Store,
     StoreUnavailable,
@@ -304,6 +305,13 @@ async def refusals() -> AsyncIterator[None]:
     except StoreUnavailable as error:
         log.warning("store_unavailable", problem=str(error))
         raise unavailable("STORE_UNAVAILABLE", "The database does not answer.") from error
+    except Overloaded:
+        raise Refused(
+            Kind.EXHAUSTED,
+            "OVERLOADED",
+            "More is being written than the database takes in.",
+            retry_after_ms=200,
+        ) from None
     except RequestReused:
         problem = "was used before for another request"
         raise invalid("request_id", problem, "REQUEST_ID_REUSED") from None

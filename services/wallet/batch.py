@@ -28,8 +28,6 @@ from services.wallet.domain import (
     Grant,
     OpenAccount,
     Reserve,
-    Settle,
-    Void,
     accounts_of,
     decide,
     game_of,
@@ -76,13 +74,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a batch must know: accounts, games with their reservations, the accounts of those whose
-    chips have expired there or may go back from the games that are `ending`, reservations by id,
-    the chips held for `holders`, answers by subject and request id."""
+    """What a batch must know: accounts, games with their reservations and those who have chips in
+    them, reservations by id, the chips held for `holders`, answers by subject and request id."""
 
     accounts: frozenset[UUID]
     games: frozenset[UUID]
-    ending: frozenset[UUID]
     reservations: frozenset[UUID]
     holders: frozenset[UUID]
     requests: frozenset[tuple[str, str]]
@@ -140,7 +136,6 @@ def wanted(asked: Iterable[Asked]) -> Wanted:
     """What commands must know to be decided."""
     accounts: set[UUID] = set()
     games: set[UUID] = set()
-    ending: set[UUID] = set()
     reservations: set[UUID] = set()
     holders: set[UUID] = set()
     requests: set[tuple[str, str]] = set()
@@ -150,8 +145,6 @@ def wanted(asked: Iterable[Asked]) -> Wanted:
         if game is not None:
             games.add(game)
             accounts.add(game)
-            if isinstance(command, Settle | Void | Expire):
-                ending.add(game)
         if isinstance(command, Reserve):
             reservations.add(command.id)
         if isinstance(command, OpenAccount | Grant):
@@ -161,7 +154,6 @@ def wanted(asked: Iterable[Asked]) -> Wanted:
     return Wanted(
         frozenset(accounts),
         frozenset(games),
-        frozenset(ending),
         frozenset(reservations),
         frozenset(holders),
         frozenset(requests),

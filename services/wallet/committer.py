@@ -166,7 +166,7 @@ class Committer:
         answers = {} if folded.writing is None else folded.writing.answers
         if answers:
             none: frozenset[UUID] = frozenset()
-            keys = Wanted(none, none, none, none, none, frozenset(answers))
+            keys = Wanted(none, none, none, none, frozenset(answers))
             try:
                 stored = (await self._database.find(keys)).answers
             except (StoreUnavailable, *DATABASE_ERRORS):

@@ -36,7 +36,7 @@ ATTEMPTS = 10
 WARY_BATCHES = 20
 """How many batches take locks from the start after one has met a conflict."""
 
-READ = "SELECT * FROM read_books($1, $2, $3, $4, $5, $6, $7)"
+READ = "SELECT * FROM read_books($1, $2, $3, $4, $5, $6)"
 LOCK = "SELECT lock_books($1, $2)"
 WRITE = f"SELECT write_books({', '.join(f'${n}' for n in range(1, 48))})"
 
@@ -117,7 +117,6 @@ async def read(driver: Driver, wanted: Wanted) -> Found:
         READ,
         list(wanted.accounts),
         list(wanted.games),
-        list(wanted.ending),
         list(wanted.reservations),
         list(wanted.holders),
         [subject for subject, _ in requests],

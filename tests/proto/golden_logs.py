@@ -22,7 +22,7 @@ from services.game.codec import encode
 from services.game.model import AbsentPolicy, Event, Result, Stage
 from services.game.rulebook import engine_for
 from services.kernel.envelope import Append, Head, Recorded
-from services.runtime.store.chain import GENESIS
+from services.runtime.store.chain import GENESIS, SALT_BYTES
 from services.runtime.store.rows import chained
 from tests.proto.samples import CHOSEN, GAMES, plain
 from tests.services.game.logs import GAME_ID, Log, names, opening
@@ -127,7 +127,11 @@ def store(log: Timed) -> list[Recorded]:
             metadata=stored.Metadata(actor="player").SerializeToString(deterministic=True),
         )
         previous = rows[-1].hash if rows else GENESIS
-        rows += chained(append, previous, at, lambda size: _salt(next(numbers), size))
+        salts = [
+            None if new.secret is None else _salt(next(numbers), SALT_BYTES)
+            for new in append.events
+        ]
+        rows += chained(append, salts, previous, at)
     return rows
 
 

@@ -27,7 +27,9 @@ from services.runtime.store import migrations
 from services.runtime.store.api import StoreUnavailable
 from services.runtime.store.audit import verify_stream
 from services.runtime.store.sql import SqlStore
+from services.runtime.store.sqlite import SqliteWriter
 from services.runtime.streams import Streams
+from tests import postgres
 from tests.runtime.appends import STREAM, append, body
 from tests.runtime.conftest import KEYS, Clock
 from tests.runtime.counters import COUNTER, Add
@@ -67,6 +69,13 @@ async def goes_on(store: SqlStore, version: int) -> None:
     assert await verify_stream(store, STREAM) is None
 
 
+def writing(store: SqlStore) -> sqlite3.Connection:
+    """The connection over which a store on SQLite appends."""
+    assert isinstance(store._writer, SqliteWriter)
+    assert store._writer._connection is not None
+    return store._writer._connection
+
+
 # ------------------------------------------------------------------------------------------- SQLite
 
 
@@ -100,18 +109,13 @@ async def test_a_file_that_is_replaced_is_seen_at_once(embedded: SqlStore, file:
 
 async def test_a_full_disk(embedded: SqlStore) -> None:
     """What does not fit is refused whole; with room again, the same append is stored."""
-    full = True
-
-    def no_room(connection: object) -> None:
-        pages = 2_000_000_000 if not full else 1
-        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")  # type: ignore[attr-defined]
-
     await embedded.append(append(0))
-    event.listen(embedded._engine.sync_engine, "begin", no_room)
+    room = writing(embedded).execute("PRAGMA max_page_count").fetchone()[0]
+    writing(embedded).execute("PRAGMA max_page_count = 1")
     large = append(1, secret=b"x" * 100_000)
     with pytest.raises(StoreUnavailable, match="SQLITE_FULL"):
         await embedded.append(large)
-    full = False
+    writing(embedded).execute(f"PRAGMA max_page_count = {room}")
     assert len(await embedded.read(STREAM)) == 1
     assert (await embedded.append(large)).version == 2
     await goes_on(embedded, 2)
@@ -127,6 +131,7 @@ async def test_a_database_that_became_read_only(embedded: SqlStore) -> None:
 
     await embedded.append(append(0))
     event.listen(embedded._engine.sync_engine, "begin", refuse)
+    writing(embedded).execute("PRAGMA query_only = ON")
     await refused_then_whole(embedded, 1)
     assert len(await embedded.read(STREAM)) == 1
     read_only = False
@@ -279,11 +284,12 @@ async def test_a_server_that_falls_silent(
         await store.close()
 
 
-@pytest.mark.parametrize("moment", [b"COMMIT", b"INSERT INTO events", b"INSERT INTO heads"])
+@pytest.mark.parametrize("moment", [b"INSERT INTO events", body("add 2")])
 async def test_an_outcome_that_was_lost_is_found(
     postgres_url: str, moment: bytes, clock: Clock
 ) -> None:
-    """The line is cut at the worst moment: the command acts once and its sender learns it."""
+    """The line is cut as the statement is prepared, or once it was sent with its values: the
+    command acts once and its sender learns it."""
     await migrate(postgres_url, [migrations.FOLDER])
     async with line_to(postgres_url) as line:
         store = SqlStore(open_engine(line.url), KEYS)
@@ -319,12 +325,12 @@ async def test_a_server_that_only_reads_does_not_pass_the_check(postgres_url: st
     store = SqlStore(open_engine(postgres_url), KEYS)
     await store.append(append(0))
 
-    def read_only(connection: object) -> None:
-        connection.exec_driver_sql("SET TRANSACTION READ ONLY")  # type: ignore[attr-defined]
-
-    event.listen(store._engine.sync_engine, "begin", read_only)
+    name = postgres_url.rpartition("/")[2]
+    ending = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608
+    only = f"ALTER DATABASE {name} SET default_transaction_read_only"
+    postgres.execute(postgres.server_url(), f"{only} = on; {ending}")
     await refused_then_whole(store, 1)
-    event.remove(store._engine.sync_engine, "begin", read_only)
+    postgres.execute(postgres.server_url(), f"{only} = off")
     await goes_on(store, 1)
     await store.close()
 

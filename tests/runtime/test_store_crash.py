@@ -4,6 +4,7 @@ import asyncio
 import random
 import signal
 import sys
+from uuid import UUID
 
 import pytest
 
@@ -12,42 +13,52 @@ from services.runtime.migrate import migrate
 from services.runtime.store import migrations
 from services.runtime.store.audit import verify_stream
 from services.runtime.store.sql import SqlStore
-from tests.runtime.appends import STREAM
+from tests.runtime.appends import STREAM, numbered
 from tests.runtime.conftest import KEYS
 
 
-async def killed_after(url: str, lines: int, wait_s: float) -> int:
-    """Starts a process that appends, kills it after some lines: the last acknowledged version."""
+async def killed_after(url: str, tasks: int, lines: int, wait_s: float) -> dict[UUID, int]:
+    """Starts a process that appends, kills it after some lines: the last acknowledged versions."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.runtime.appending", url, str(STREAM)),
+        *(sys.executable, "-m", "tests.runtime.appending", url, str(STREAM), str(tasks)),
         stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
-    acknowledged = 0
+    said = b""
     for _ in range(lines):
-        acknowledged = int(await process.stdout.readline())
+        said += await process.stdout.readline()
     await asyncio.sleep(wait_s)
     process.send_signal(signal.SIGKILL)
-    rest = await process.stdout.read()
+    said += await process.stdout.read()
     await process.wait()
-    whole = rest[: rest.rfind(b"\n") + 1].split()
-    return int(whole[-1]) if whole else acknowledged
+    acknowledged: dict[UUID, int] = {}
+    for line in said[: said.rfind(b"\n") + 1].splitlines():
+        place, version = map(int, line.split())
+        acknowledged[numbered(place)] = version
+    return acknowledged
 
 
-@pytest.mark.parametrize("seed", range(2))
-async def test_a_killed_process_loses_nothing(database_url: str, seed: int) -> None:
-    """Every acknowledged append is there and the chain is whole, kill after kill."""
+@pytest.mark.parametrize(("seed", "tasks"), [(0, 1), (1, 40)])
+async def test_a_killed_process_loses_nothing(database_url: str, seed: int, tasks: int) -> None:
+    """Every acknowledged append is there whole and the chain too, kill after kill, whether the
+    process was alone with each append or had many share a transaction."""
     chance = random.Random(seed)
     await migrate(database_url, [migrations.FOLDER])
-    version = 0
+    versions = {numbered(place): 0 for place in range(tasks)}
     for _ in range(2):
-        acknowledged = await killed_after(database_url, chance.randint(1, 15), chance.random() / 50)
+        lines = chance.randint(tasks, 15 * tasks)
+        acknowledged = await killed_after(database_url, tasks, lines, chance.random() / 50)
         store = SqlStore(open_engine(database_url), KEYS)
         try:
-            assert acknowledged > version
-            version = len(await store.read(STREAM))
-            assert version >= acknowledged
-            assert await verify_stream(store, STREAM) is None
-            assert [row.version for row in await store.claim("w", 10, 1_000)] == [version]
+            assert all(version > versions[stream] for stream, version in acknowledged.items())
+            assert acknowledged
+            for stream, version in acknowledged.items():
+                versions[stream] = len(await store.read(stream))
+                assert versions[stream] >= version
+                assert await verify_stream(store, stream) is None
+            due = await store.claim("w", tasks, 0)
+            assert {row.stream: row.version for row in due}.items() >= {
+                stream: versions[stream] for stream in acknowledged
+            }.items()
         finally:
             await store.close()

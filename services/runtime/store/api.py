@@ -29,6 +29,14 @@ class StoreUnavailable(Exception):
     """The database is gone or will not write now; nothing is acknowledged that is not stored."""
 
 
+class Overloaded(Exception):
+    """More appends wait than this process takes in; nothing of this one was stored."""
+
+
+class Unstorable(Exception):
+    """The database refuses these rows by a rule of its schema. The text holds no values."""
+
+
 class Damaged(Exception):
     """A stored row is not what was stored. The text says where and what, never the content."""
 
@@ -45,8 +53,9 @@ class Store(Protocol):
     async def append(self, append: Append) -> Appended:
         """Store events, secrets, due rows, tags and the new head, or nothing.
 
-        Raises Conflict, RequestReused, Late, StoreUnavailable. The same request id with the same
-        body returns the first outcome, whatever version is expected, also when it is late.
+        Raises Conflict, RequestReused, Late, Overloaded, StoreUnavailable. The same request id
+        with the same body returns the first outcome, whatever version is expected, also when it
+        is late.
         """
         ...
 

@@ -11,9 +11,9 @@ the UUID's 16 octets; `version` and `recorded_at` 8 octets, `schema` 4 octets, u
 `secret_digest = SHA-256(salt ‖ secret)`, so whoever may not see it can still follow the chain.
 """
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from uuid import UUID
 
 from services.kernel.envelope import Head, Recorded
@@ -23,6 +23,8 @@ GENESIS = bytes(32)
 """What stands before version 1."""
 SALT_BYTES = 32
 ABSENT = b"\xff\xff\xff\xff"
+LABEL_FIELD = len(LABEL).to_bytes(4) + LABEL
+FOUR, EIGHT = (4).to_bytes(4), (8).to_bytes(4)
 
 
 def octets(value: bytes | None) -> bytes:
@@ -37,28 +39,68 @@ def text(value: str) -> bytes:
 
 def link(previous: bytes, event: Recorded) -> bytes:
     """The hash of an event after the hash before it, 32 bytes; `event.hash` is not looked at."""
-    fields = (
-        LABEL,
+    return digest(
         previous,
         event.stream.bytes,
-        event.version.to_bytes(8, "big"),
+        event.version,
         text(event.name),
-        event.schema.to_bytes(4, "big"),
+        event.schema,
         event.payload,
         event.secret_digest,
         event.metadata,
         None if event.request_id is None else text(event.request_id),
         event.body_hash,
-        event.recorded_at.to_bytes(8, "big"),
+        event.recorded_at,
     )
-    return hashlib.sha256(b"".join(map(octets, fields))).digest()
+
+
+def digest(
+    previous: bytes,
+    stream: bytes,
+    version: int,
+    name: bytes,
+    schema: int,
+    payload: bytes,
+    secret_digest: bytes | None,
+    metadata: bytes,
+    request_id: bytes | None,
+    body_hash: bytes | None,
+    recorded_at: int,
+) -> bytes:
+    """The hash of an event's fields, each in the octets it counts with."""
+    return sha256(
+        b"".join(
+            (
+                LABEL_FIELD,
+                len(previous).to_bytes(4),
+                previous,
+                len(stream).to_bytes(4),
+                stream,
+                EIGHT,
+                version.to_bytes(8),
+                len(name).to_bytes(4),
+                name,
+                FOUR,
+                schema.to_bytes(4),
+                len(payload).to_bytes(4),
+                payload,
+                ABSENT if secret_digest is None else octets(secret_digest),
+                len(metadata).to_bytes(4),
+                metadata,
+                ABSENT if request_id is None else octets(request_id),
+                ABSENT if body_hash is None else octets(body_hash),
+                EIGHT,
+                recorded_at.to_bytes(8),
+            )
+        )
+    ).digest()
 
 
 def secret_digest(salt: bytes, secret: bytes) -> bytes:
     """What the log says of a secret: nothing, until salt and secret are shown."""
     if len(salt) != SALT_BYTES:
         raise ValueError(f"a salt has {SALT_BYTES} bytes")
-    return hashlib.sha256(salt + secret).digest()
+    return sha256(salt + secret).digest()
 
 
 @dataclass(frozen=True, slots=True)

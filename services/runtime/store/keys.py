@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from uuid import UUID
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.runtime.store.api import Damaged
@@ -41,27 +41,28 @@ class StreamKeys:
         if row is None:
             return None
         key = self._unwrap(stream, row.key_id, row.wrapped)
+        self.keep(stream, key)
+        return key
+
+    def known(self, stream: UUID) -> bytes | None:
+        """The stream's data key if it is in memory."""
+        return self._opened.get(stream)
+
+    def make(self, stream: UUID) -> tuple[bytes, tuple[str, bytes]]:
+        """A new data key and how it is stored: the master key's id, and wrapped.
+
+        It is not kept in memory before it is stored: the append it comes with may yet be lost.
+        """
+        key = self._random(KEY_BYTES)
+        wrapped = wrap(self._masters, stream, key, self._random(NONCE_BYTES))
+        return key, (self._masters.current, wrapped)
+
+    def keep(self, stream: UUID, key: bytes) -> None:
+        """Keeps the data key of a stream in memory."""
         self._opened[stream] = key
+        self._opened.move_to_end(stream)
         if len(self._opened) > KEPT:
             self._opened.popitem(last=False)
-        return key
-
-    async def make(self, connection: AsyncConnection, stream: UUID) -> bytes:
-        """The stream's data key, made if it has none; the caller holds the stream's head.
-
-        A key just made is not kept in memory: its transaction may yet fail.
-        """
-        if key := await self.find(connection, stream):
-            return key
-        key = self._random(KEY_BYTES)
-        await connection.execute(
-            insert(stream_keys).values(
-                stream=stream,
-                key_id=self._masters.current,
-                wrapped=wrap(self._masters, stream, key, self._random(NONCE_BYTES)),
-            )
-        )
-        return key
 
     async def rewrap(self, connection: AsyncConnection, limit: int) -> int:
         """Wraps up to `limit` keys of other master keys under the current one; how many."""

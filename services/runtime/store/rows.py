@@ -1,15 +1,13 @@
 """Rows of the store's tables, from what the kernel asks for and back. Pure."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Row
 
-from services.kernel.envelope import Append, Appended, Claimed, Due, Recorded
+from services.kernel.envelope import Append, Appended, Claimed, Recorded
 from services.runtime.store.api import RequestReused
-from services.runtime.store.chain import SALT_BYTES, link, secret_digest
-from services.runtime.store.schema import events
+from services.runtime.store.chain import digest, secret_digest, text
 
 BODY_HASH_BYTES = 32
 WORD_MAX = 200
@@ -21,25 +19,29 @@ A caller's request id is shorter, so that a service may put in front whose it is
 
 def require_storable(append: Append) -> None:
     """Raises ValueError for an append that a caller should never have built."""
-    words = [append.request_id]
     if not 0 < len(append.request_id) <= WORD_MAX:
         raise ValueError(f"a request id has 1 to {WORD_MAX} characters")
     if len(append.body_hash) != BODY_HASH_BYTES:
         raise ValueError(f"a body hash has {BODY_HASH_BYTES} bytes")
     if append.expected < 0 or not append.events:
         raise ValueError("an append has at least one event and follows a version of at least 0")
+    words = [append.request_id, *append.plan.tags]
     for new in append.events:
         words.append(new.name)
         if not new.name or not 0 < new.schema < 2**31:
             raise ValueError("an event has a name and a schema of at least 1")
     for work in append.plan.due:
-        words += [work.kind, work.key]
-    for kind, key in append.plan.done:
-        words += [kind, key]
-    words += append.plan.tags
-    for word in words:
-        if len(word) > WORD_MAX or not (word.isprintable() and word.isascii()):
-            raise ValueError(f"names, ids and tags are printable ASCII, {WORD_MAX} at most")
+        words += (work.kind, work.key)
+    for named in append.plan.done:
+        words += named
+    together = "".join(words)
+    if not (together.isascii() and together.isprintable()) or len(max(words, key=len)) > WORD_MAX:
+        raise ValueError(f"names, ids and tags are printable ASCII, {WORD_MAX} at most")
+
+
+def hides(append: Append) -> bool:
+    """Whether any of its events has a secret."""
+    return any(new.secret is not None for new in append.events)
 
 
 def first_outcome(earlier: Appended, append: Append) -> Appended:
@@ -50,29 +52,51 @@ def first_outcome(earlier: Appended, append: Append) -> Appended:
 
 
 def chained(
-    append: Append, previous: bytes, at: int, random: Callable[[int], bytes]
+    append: Append, salts: Sequence[bytes | None], previous: bytes, at: int
 ) -> tuple[Recorded, ...]:
-    """The rows of an append that follows the hash `previous`, recorded at `at` microseconds."""
+    """The rows of an append that follows the hash `previous`, recorded at `at` microseconds.
+
+    `salts` holds one for each event, None for those without a secret.
+    """
     rows: list[Recorded] = []
-    for offset, new in enumerate(append.events):
-        salt = None if new.secret is None else random(SALT_BYTES)
-        row = Recorded(
-            stream=append.stream,
-            version=append.expected + 1 + offset,
-            name=new.name,
-            schema=new.schema,
-            payload=new.payload,
-            metadata=append.metadata,
-            request_id=None if offset else append.request_id,
-            body_hash=None if offset else append.body_hash,
-            recorded_at=at,
-            secret_digest=None if salt is None else secret_digest(salt, new.secret or b""),
-            salt=salt,
-            secret=new.secret,
-            hash=b"",
+    stream, octets, metadata = append.stream, append.stream.bytes, append.metadata
+    version = append.expected
+    request_id: str | None = append.request_id
+    body_hash: bytes | None = append.body_hash
+    for new, salt in zip(append.events, salts, strict=True):
+        version += 1
+        hidden = None if salt is None else secret_digest(salt, new.secret or b"")
+        previous = digest(
+            previous,
+            octets,
+            version,
+            text(new.name),
+            new.schema,
+            new.payload,
+            hidden,
+            metadata,
+            None if request_id is None else text(request_id),
+            body_hash,
+            at,
         )
-        previous = link(previous, row)
-        rows.append(replace(row, hash=previous))
+        rows.append(
+            Recorded(
+                stream,
+                version,
+                new.name,
+                new.schema,
+                new.payload,
+                metadata,
+                request_id,
+                body_hash,
+                at,
+                hidden,
+                salt,
+                new.secret,
+                previous,
+            )
+        )
+        request_id = body_hash = None
     return tuple(rows)
 
 
@@ -95,24 +119,14 @@ def recorded(row: Row[Any], salt: bytes | None, secret: bytes | None) -> Recorde
     )
 
 
-def event_row(row: Recorded) -> dict[str, Any]:
-    """The columns of `events` from an event."""
-    return {column.name: getattr(row, column.name) for column in events.columns}
+def due_moments(append: Append, at: int) -> dict[tuple[str, str], int]:
+    """When what an append asks for is due, by (kind, key); of two of one name the later stays."""
+    return {(work.kind, work.key): at + work.after_ms * 1_000 for work in append.plan.due}
 
 
-def due_row(work: Due, last: Recorded) -> dict[str, Any]:
-    """The columns of `due` for work asked for by the append that ended with `last`."""
-    at = last.recorded_at + work.after_ms * 1_000
-    return {
-        "stream": last.stream,
-        "kind": work.kind,
-        "key": work.key,
-        "version": last.version,
-        "due_at": at,
-        "ready_at": at,
-        "attempts": 0,
-        "worker": None,
-    }
+def done_work(append: Append) -> set[tuple[str, str]]:
+    """The due rows (kind, key) an append deletes; one it also sets is only set anew."""
+    return {*append.plan.done} - {(work.kind, work.key) for work in append.plan.due}
 
 
 def work_key(claimed: Claimed) -> dict[str, Any]:

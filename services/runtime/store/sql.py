@@ -2,97 +2,57 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
-from sqlalchemy import (
-    Row,
-    and_,
-    bindparam,
-    delete,
-    exc,
-    func,
-    insert,
-    literal,
-    select,
-    true,
-    update,
-)
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Row, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from services.kernel.envelope import Append, Appended, Claimed, Head, Plan, Recorded
+from services.kernel.envelope import Append, Appended, Claimed, Head, Recorded
 from services.runtime.database import close_engine, database_now, now_us, read, write
-from services.runtime.store.api import Conflict, Damaged, Late
-from services.runtime.store.chain import GENESIS
+from services.runtime.store.api import Conflict, Damaged, Late, StoreUnavailable, Unstorable
+from services.runtime.store.committer import (
+    NOTHING,
+    Committer,
+    Mark,
+    Pending,
+    Verdict,
+    made_ready,
+)
 from services.runtime.store.keys import StreamKeys
+from services.runtime.store.postgres import PostgresWriter
+from services.runtime.store.queries import (
+    EVENTS,
+    HEADS,
+    MARK,
+    OF_REQUEST,
+    SAME_CLAIM,
+    SAME_WORK,
+)
 from services.runtime.store.rows import (
-    chained,
     claim_key,
-    due_row,
-    event_row,
     first_outcome,
+    hides,
     recorded,
     require_storable,
     work_key,
 )
-from services.runtime.store.schema import due, event_secrets, events, heads, pulse, tags
-from services.runtime.store.sealing import NONCE_BYTES, MasterKeys, SealBroken, seal, unseal
+from services.runtime.store.schema import due, events, heads, pulse, tags
+from services.runtime.store.sealing import MasterKeys, SealBroken, unseal
+from services.runtime.store.sqlite import SqliteWriter
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 PAGE = 500
 
-_locked = select(heads).where(heads.c.stream == bindparam("stream")).with_for_update().subquery()
-_one = select(literal(1).label("one")).subquery()
-HEAD_LOCKED = select(
-    now_us().label("now"), _locked.c.version, _locked.c.hash, _locked.c.ended, _locked.c.recorded_at
-).select_from(_one.outerjoin(_locked, true()))
-"""The clock and, if there is one, the head, locked. The clock is read once the lock is there."""
-
-EVENTS = select(events, event_secrets.c.sealed).select_from(
-    events.outerjoin(
-        event_secrets,
-        and_(
-            event_secrets.c.stream == events.c.stream, event_secrets.c.version == events.c.version
-        ),
-    )
-)
-_first = (
-    select(events.c.version)
-    .where(events.c.stream == bindparam("stream"), events.c.request_id == bindparam("request_id"))
-    .scalar_subquery()
-)
-_next = events.alias("next")
-_following = (
-    select(func.min(_next.c.version))
-    .where(
-        _next.c.stream == bindparam("stream"),
-        _next.c.version > _first,
-        _next.c.request_id.is_not(None),
-    )
-    .scalar_subquery()
-)
-OF_REQUEST = EVENTS.where(
-    events.c.stream == bindparam("stream"),
-    events.c.version >= _first,
-    events.c.version < func.coalesce(_following, 2**62),
-).order_by(events.c.version)
-"""The rows of the append with a request id, in one statement: the next one may come any moment."""
-
-HEADS = select(heads.c.stream, heads.c.version, heads.c.hash, heads.c.ended)
-SAME_WORK = and_(
-    due.c.stream == bindparam("at_stream"),
-    due.c.kind == bindparam("at_kind"),
-    due.c.key == bindparam("at_key"),
-)
-SAME_CLAIM = and_(
-    SAME_WORK, due.c.version == bindparam("at_version"), due.c.attempts == bindparam("at_attempts")
-)
-"""A claim is over once its row was replaced (another version) or claimed again (more attempts)."""
+MARKS_KEPT = 16_384
+"""Of how many streams the end is kept in memory, so that an append needs no read before it."""
+STALE_TRIES = 3
 
 
 def to_its_end(
@@ -129,7 +89,10 @@ class SqlStore:
         self._clock = clock
         self._random = random
         self._under_way: set[asyncio.Task[Any]] = set()
-        self._upsert = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
+        self._marks: OrderedDict[UUID, Mark] = OrderedDict()
+        self._chains_ahead = engine.dialect.name == "postgresql"
+        self._writer = (PostgresWriter if self._chains_ahead else SqliteWriter)(engine, clock)
+        self._committer = Committer(self._writer.write)
 
     # ---------------------------------------------------------------------------------- appending
 
@@ -137,107 +100,99 @@ class SqlStore:
         """Stores events, secrets, due rows, tags and the new head, or nothing.
 
         A caller that is cancelled leaves a begun append to finish. Raises ValueError for an
-        append that could never be stored.
+        append that could never be stored, Unstorable for one the database refuses.
         """
         require_storable(append)
-        return await self._finish(self._append(append))
+        pending = self._at_once(append)
+        if pending is None:
+            return await self._finish(self._append(append))
+        verdict = await self._commit(pending)
+        if verdict is Verdict.WON:
+            return self._won(pending)
+        return await self._finish(self._append(append, pending, verdict))
 
-    async def _append(self, append: Append) -> Appended:
+    async def _append(
+        self, append: Append, pending: Pending | None = None, verdict: Verdict = Verdict.STALE
+    ) -> Appended:
+        """As `append`, with reads before it, or after a first try that was not won."""
+        for _ in range(STALE_TRIES):
+            if verdict is not Verdict.STALE:
+                break
+            pending = await self._looked_up(append)
+            if pending is None:
+                verdict = Verdict.LOST
+                break
+            verdict = await self._commit(pending)
+        if verdict is Verdict.WON and pending is not None:
+            return self._won(pending)
+        self._marks.pop(append.stream, None)
+        if verdict is Verdict.STALE:
+            raise StoreUnavailable("the database's clock or a head keeps changing")
+        if earlier := await self.find_request(append.stream, append.request_id):
+            outcome = first_outcome(earlier, append)
+            ours = pending is not None and outcome.events == pending.rows
+            return replace(outcome, repeated=False) if ours else outcome
+        raise Late if verdict is Verdict.LATE else Conflict
+
+    async def _commit(self, pending: Pending) -> Verdict:
         try:
-            async with write(self._engine) as connection:
-                return await self._append_locked(connection, append)
-        except exc.IntegrityError:
-            # Another append of this stream, or this one a first time, was stored in between.
-            if earlier := await self.find_request(append.stream, append.request_id):
-                return first_outcome(earlier, append)
-            head = await self.head(append.stream)
-            if (head.version if head else 0) == append.expected:
-                raise
-            raise Conflict from None
+            return await self._committer.commit(pending)
+        except Unstorable:
+            # Perhaps another append of this stream, or this one a first time, came between.
+            append = pending.append
+            if not await self.find_request(append.stream, append.request_id):
+                head = await self.head(append.stream)
+                if (head.version if head else 0) == append.expected:
+                    raise
+            return Verdict.LOST
 
-    async def _append_locked(self, connection: AsyncConnection, append: Append) -> Appended:
-        found = (await connection.execute(HEAD_LOCKED, {"stream": append.stream})).one()
-        now = found.now if self._clock is None else self._clock()
-        late = append.not_after is not None and now > append.not_after
-        if late or (found.version or 0) != append.expected:
-            if earlier := await self._find_request(connection, append.stream, append.request_id):
-                return first_outcome(earlier, append)
-            raise Late if (found.version or 0) == append.expected else Conflict
-        at = max(now, found.recorded_at or 0)
-        rows = chained(append, found.hash or GENESIS, at, self._random)
-        await self._move_head(connection, append, rows[-1], bool(found.ended))
-        await connection.execute(insert(events), [event_row(row) for row in rows])
-        await self._seal(connection, append.stream, rows)
-        await self._plan(connection, append.stream, append.plan, rows[-1])
-        return Appended(rows)
+    def _at_once(self, append: Append) -> Pending | None:
+        """The append ready to be committed, None if something has to be read before."""
+        mark = self._marks.get(append.stream, NOTHING) if self._chains_ahead else NOTHING
+        if self._chains_ahead and mark.version != append.expected:
+            return None
+        sealing = None
+        if hides(append):
+            keys = self._required_keys()
+            key = keys.known(append.stream)
+            if key is None and append.expected:
+                return None
+            sealing = (key, None) if key is not None else keys.make(append.stream)
+        return made_ready(append, mark, sealing, self._random)
 
-    async def _move_head(
-        self, connection: AsyncConnection, append: Append, last: Recorded, ended: bool
-    ) -> None:
-        values = {
-            "version": last.version,
-            "hash": last.hash,
-            "ended": ended or append.plan.ended,
-            "recorded_at": last.recorded_at,
-        }
-        if append.expected == 0:
-            await connection.execute(insert(heads).values(stream=append.stream, **values))
-            return
-        moved = await connection.execute(
-            update(heads)
-            .where(heads.c.stream == append.stream, heads.c.version == append.expected)
-            .values(values)
-        )
-        if moved.rowcount != 1:
-            raise Conflict
+    async def _looked_up(self, append: Append) -> Pending | None:
+        """The append ready to be committed, None if its stream has another version by now."""
+        async with read(self._engine) as connection:
+            found = (await connection.execute(MARK, {"stream": append.stream})).one_or_none()
+            mark = NOTHING if found is None else Mark(*found)
+            if mark.version != append.expected:
+                return None
+            sealing = None
+            if hides(append):
+                keys = self._required_keys()
+                key = await keys.find(connection, append.stream)
+                sealing = (key, None) if key is not None else keys.make(append.stream)
+        return made_ready(append, mark, sealing, self._random)
 
-    async def _seal(
-        self, connection: AsyncConnection, stream: UUID, rows: Iterable[Recorded]
-    ) -> None:
-        secret_rows = [row for row in rows if row.secret is not None]
-        if not secret_rows:
-            return
+    def _required_keys(self) -> StreamKeys:
         if self._keys is None:
             raise ValueError("a store without master keys cannot store secrets")
-        key = await self._keys.make(connection, stream)
-        sealed = [
-            {
-                "stream": stream,
-                "version": row.version,
-                "sealed": seal(
-                    key, stream, row.version, row.salt, row.secret, self._random(NONCE_BYTES)
-                ),
-            }
-            for row in secret_rows
-            if row.salt is not None and row.secret is not None
-        ]
-        await connection.execute(insert(event_secrets), sealed)
+        return self._keys
 
-    async def _plan(
-        self, connection: AsyncConnection, stream: UUID, plan: Plan, last: Recorded
-    ) -> None:
-        if plan.done:
-            await connection.execute(
-                delete(due).where(SAME_WORK),
-                [{"at_stream": stream, "at_kind": kind, "at_key": key} for kind, key in plan.done],
-            )
-        if plan.due:
-            setting = self._upsert(due)
-            fresh = {
-                name: setting.excluded[name]
-                for name in ("version", "due_at", "ready_at", "attempts", "worker")
-            }
-            await connection.execute(
-                setting.on_conflict_do_update(
-                    index_elements=[due.c.stream, due.c.kind, due.c.key], set_=fresh
-                ),
-                [due_row(work, last) for work in plan.due],
-            )
-        if plan.tags:
-            await connection.execute(
-                self._upsert(tags).on_conflict_do_nothing(),
-                [{"tag": tag, "stream": stream} for tag in plan.tags],
-            )
+    def _won(self, pending: Pending) -> Appended:
+        stream, last = pending.append.stream, pending.rows[-1]
+        if self._chains_ahead:
+            self._mark(last)
+        if self._keys is not None and pending.sealing is not None:
+            self._keys.keep(stream, pending.sealing.key)
+        return Appended(pending.rows)
+
+    def _mark(self, last: Recorded) -> None:
+        """Remembers the end of a stream, for the append that follows it."""
+        self._marks[last.stream] = Mark(last.version, last.hash, last.recorded_at)
+        self._marks.move_to_end(last.stream)
+        if len(self._marks) > MARKS_KEPT:
+            self._marks.popitem(last=False)
 
     # ------------------------------------------------------------------------------------ reading
 
@@ -247,7 +202,10 @@ class SqlStore:
         query = EVENTS.where(events.c.stream == stream, events.c.version > after)
         async with read(self._engine) as connection:
             found = await connection.execute(query.order_by(events.c.version).limit(limit))
-            return await self._opened(connection, stream, after + 1, found.all())
+            rows = await self._opened(connection, stream, after + 1, found.all())
+        if rows and self._chains_ahead:
+            self._mark(rows[-1])
+        return rows
 
     @to_its_end
     async def find_request(self, stream: UUID, request_id: str) -> Appended | None:
@@ -403,6 +361,7 @@ class SqlStore:
     @to_its_end
     async def check(self) -> None:
         """Raises StoreUnavailable unless the database answers and a write reaches it."""
+        self._committer.require_alive()
         async with write(self._engine) as connection:
             beaten = await connection.execute(update(pulse).values(at=now_us()))
             if not beaten.rowcount:
@@ -417,8 +376,11 @@ class SqlStore:
 
     async def close(self) -> None:
         """Finishes the appends under way and closes the engine. May be repeated."""
+        await self._committer.finish()
         while self._under_way:
             await asyncio.wait(self._under_way)
+        await self._committer.finish()
+        await self._writer.close()
         await close_engine(self._engine)
 
     async def _finish(self, work: Coroutine[Any, Any, T]) -> T:

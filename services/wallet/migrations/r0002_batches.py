@@ -10,7 +10,6 @@ every transfer closes two or more postings, which sum to zero and were carried t
 seen at commit, when no other transaction can add to it unseen: each statement that writes postings
 leaves one row in `postings_written` for as long as it takes, and a deferred trigger looks at its
 transfers. So a posting without a transfer cannot be committed either, as the foreign key had it.
-Games and accounts are never removed, so that a reservation has its own is asked when it is made.
 
 The first release writes one transfer a statement in the same order and goes on working. SQLite has
 one writer and cheap row triggers: nothing changes there.
@@ -34,17 +33,15 @@ PLANS = (
 
 READ_BOOKS = """
 CREATE FUNCTION read_books(
-  wanted_accounts uuid[], wanted_games uuid[], ending uuid[], wanted_reservations uuid[],
-  wanted_holders uuid[], subjects text[], request_ids text[]
+  wanted_accounts uuid[], wanted_games uuid[], wanted_reservations uuid[], wanted_holders uuid[],
+  subjects text[], request_ids text[]
 ) RETURNS TABLE (
   what int, id uuid, a uuid, b uuid, m int, n int, i bigint, j bigint, k bigint, l bigint,
   s text, t text, x bytea, y bytea
 ) LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  clock bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 BEGIN
   RETURN QUERY SELECT 0, NULL::uuid, NULL::uuid, NULL::uuid, 0, 0,
-    clock, 0::bigint, 0::bigint, 0::bigint,
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 0::bigint, 0::bigint, 0::bigint,
     NULL::text, NULL::text, NULL::bytea, NULL::bytea;
   IF cardinality(request_ids) > 0 THEN
     RETURN QUERY SELECT 1, NULL::uuid, NULL::uuid, NULL::uuid, 0, 0,
@@ -71,8 +68,7 @@ BEGIN
       NULL::text, NULL::text, NULL::bytea, NULL::bytea
       FROM (SELECT DISTINCT r.account_id FROM unnest(wanted_games) w(id)
         CROSS JOIN LATERAL (SELECT * FROM reservations r WHERE r.game_id = w.id OFFSET 0) r
-        WHERE r.state = 1 AND r.expires_at <= clock
-        OR r.state IN (1, 2) AND w.id = ANY (ending)) h
+        WHERE r.state IN (1, 2)) h
       CROSS JOIN LATERAL (SELECT * FROM accounts a WHERE a.id = h.account_id OFFSET 0) a;
   END IF;
   IF cardinality(wanted_reservations) > 0 THEN
@@ -308,11 +304,8 @@ BY_STATEMENT = (
     OR (SELECT g.state FROM games g WHERE g.id = n.game_id) IS DISTINCT FROM 1
     OR (SELECT count(*) <> max(r.number) OR min(r.number) <> 1
       FROM reservations r WHERE r.game_id = n.game_id)
-  ) OR EXISTS (
-    SELECT FROM became n
-    WHERE NOT EXISTS (SELECT FROM accounts a WHERE a.id = n.account_id OFFSET 0)
   )""",
-        "a reservation starts pending, of an account, for an open game, with the next number",
+        "a reservation starts pending, for an open game, with the next number",
     ),
     (
         "reservations_move",
@@ -410,8 +403,6 @@ DROP TRIGGER postings_balance ON postings;
 DROP FUNCTION check_balance();
 ALTER TABLE postings DROP CONSTRAINT postings_transfer_id;
 ALTER TABLE postings DROP CONSTRAINT postings_account_id;
-ALTER TABLE reservations DROP CONSTRAINT reservations_game_id;
-ALTER TABLE reservations DROP CONSTRAINT reservations_account_id;
 CREATE UNLOGGED TABLE postings_written (transfers uuid[] NOT NULL)
 """
 LOOKING = """

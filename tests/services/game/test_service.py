@@ -11,8 +11,10 @@ from uuid import UUID
 import pytest
 from kozyr.game.v1 import audit_pb2, game_pb2, view_pb2
 
+from services.kernel.envelope import Recorded
 from services.kernel.errors import Kind, Refused
 from services.runtime.fingerprint import fingerprint
+from services.runtime.store.sql import SqlStore
 from tests.services.game.system import Seat, System, new_id, setup, system
 
 
@@ -91,6 +93,35 @@ async def test_a_repeated_request_acts_once(tmp_path: Path) -> None:
             await mover.move(view, view.rami.legal[1], "once")
         assert caught.value.reason == "REQUEST_ID_REUSED"
         assert (await mover.view(request.game_id)).version == first.view.version
+
+
+async def test_a_move_costs_one_append_and_no_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the game in memory a move reads nothing; a stranger is refused all the same."""
+    reads: list[UUID] = []
+    read = SqlStore.read
+
+    async def counted(
+        store: SqlStore, stream: UUID, after: int = 0, limit: int | None = None
+    ) -> list[Recorded]:
+        reads.append(stream)
+        return await read(store, stream, after, limit)
+
+    monkeypatch.setattr(SqlStore, "read", counted)
+    async with system(tmp_path) as house:
+        request = await house.open(people=2, bots=0)
+        seats = [house.game(seat.player_id) for seat in request.seats]
+        view = await dealt(seats[0], request.game_id)
+        mover = seats[view.to_act[0]]
+        view = await mover.view(request.game_id)
+        reads.clear()
+        moved = (await mover.move(view, view.rami.legal[0])).view
+        assert moved.version > view.version
+        with pytest.raises(Refused) as caught:
+            await house.game(new_id()).move(view, view.rami.legal[0])
+        assert caught.value.reason == "GAME_NOT_FOUND"
+        assert reads == []
 
 
 async def dealt(player: Seat, game_id: str) -> view_pb2.GameView:

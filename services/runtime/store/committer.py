@@ -1,0 +1,230 @@
+"""Group commit: appends that arrive while one transaction runs share the next one.
+
+One task drains the queue and never waits to fill a batch: the batch is what has come in since the
+last one began. A batch holds at most one append of a stream; others of that stream wait for the
+next, where they meet the head the first has left. Each append is won or lost by itself.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from uuid import UUID
+
+import structlog
+
+from services.kernel.envelope import Append, Recorded
+from services.runtime.store.api import Overloaded, StoreUnavailable
+from services.runtime.store.chain import GENESIS, SALT_BYTES
+from services.runtime.store.sealing import NONCE_BYTES, seal
+
+log = structlog.get_logger(__name__)
+
+BATCH_APPENDS = 512
+BATCH_OCTETS = 1 << 20
+QUEUE_APPENDS = 16_384
+QUEUE_OCTETS = 32 << 20
+"""What may wait; one append more is refused as Overloaded."""
+EVENT_OCTETS = 400
+"""What an event weighs beside its payload, secret and metadata."""
+
+
+class Verdict(IntEnum):
+    """What became of an append: stored, too late by the database's clock, or behind its stream.
+
+    LOST is also a request id that was stored before. STALE (PostgreSQL alone, never the answer to
+    a caller) is a proposal to make anew: its time is not the database's.
+    """
+
+    WON = 0
+    LOST = 1
+    LATE = 2
+    STALE = 3
+
+
+class Locked(StoreUnavailable):
+    """A row was locked for too long; other appends of the batch may fare better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What an append follows: the stream's version, chain hash and last time."""
+
+    version: int
+    hash: bytes
+    recorded_at: int
+
+
+NOTHING = Mark(0, GENESIS, 0)
+"""What the first append of a stream follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sealing:
+    """An append's secrets: the stream's key, its stored form (id, octets) where it was made just
+    now, and the sealed octets by version."""
+
+    key: bytes
+    wrapped: tuple[str, bytes] | None
+    sealed: tuple[tuple[int, bytes], ...]
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """An append under way. `salts` has one for each event that hides something, else None.
+
+    `follows` is what its head is believed to be. `rows` are what was proposed last; they are
+    stored when the verdict says so.
+    """
+
+    append: Append
+    salts: tuple[bytes | None, ...]
+    sealing: Sealing | None
+    follows: Mark
+    rows: tuple[Recorded, ...] = ()
+    verdict: "asyncio.Future[Verdict] | None" = None
+
+    @property
+    def octets(self) -> int:
+        """About how much of a batch it fills."""
+        append = self.append
+        size = len(append.events) * (EVENT_OCTETS + len(append.metadata))
+        for event in append.events:
+            size += len(event.payload) + (0 if event.secret is None else len(event.secret))
+        return size
+
+
+def made_ready(
+    append: Append,
+    follows: Mark,
+    with_key: tuple[bytes, tuple[str, bytes] | None] | None,
+    random: Callable[[int], bytes],
+) -> Pending:
+    """An append with its secrets sealed; `with_key` is its stream's key and the stored form of one
+    made just now, None where nothing is hidden."""
+    if with_key is None:
+        return Pending(append, (None,) * len(append.events), None, follows)
+    key, wrapped = with_key
+    salts: list[bytes | None] = []
+    sealed = []
+    for version, new in enumerate(append.events, start=append.expected + 1):
+        if new.secret is None:
+            salts.append(None)
+            continue
+        salt = random(SALT_BYTES)
+        salts.append(salt)
+        box = seal(key, append.stream, version, salt, new.secret, random(NONCE_BYTES))
+        sealed.append((version, box))
+    return Pending(append, tuple(salts), Sealing(key, wrapped, tuple(sealed)), follows)
+
+
+Write = Callable[[Sequence[Pending]], Awaitable[Sequence[Verdict]]]
+"""Stores a batch in one transaction and gives a verdict each; raises when none was stored, or
+StoreUnavailable when that is not known."""
+
+
+class Committer:
+    """The one writer of a store in this process."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._waiting: OrderedDict[UUID, deque[Pending]] = OrderedDict()
+        self._appends = 0
+        self._octets = 0
+        self._batch: Sequence[Pending] = ()
+        self._drain: asyncio.Task[None] | None = None
+        self._broken: BaseException | None = None
+
+    def commit(self, pending: Pending) -> "asyncio.Future[Verdict]":
+        """Queues an append and gives what to await; one that is given up is stored all the same.
+
+        Raises Overloaded, and StoreUnavailable for good once the task has failed.
+        """
+        self.require_alive()
+        size = pending.octets
+        if self._appends >= QUEUE_APPENDS or self._octets + size > QUEUE_OCTETS:
+            raise Overloaded
+        verdict: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        pending.verdict = verdict
+        stream = pending.append.stream
+        if queue := self._waiting.get(stream):
+            queue.append(pending)
+        else:
+            self._waiting[stream] = deque((pending,))
+        self._appends += 1
+        self._octets += size
+        if self._drain is None:
+            self._drain = asyncio.create_task(self._run(), name="committer")
+        return verdict
+
+    def require_alive(self) -> None:
+        """Raises StoreUnavailable once the task has failed: nothing will be stored any more."""
+        if self._broken is not None:
+            raise StoreUnavailable("the committer of this process has failed")
+
+    async def finish(self) -> None:
+        """Waits until nothing is queued."""
+        while self._drain is not None:
+            await asyncio.wait([self._drain])
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                self._batch = self._take()
+                await self._commit(self._batch)
+                self._batch = ()
+        except Exception as error:
+            log.exception("committer_failed")
+            self._broken = error
+            self._fail()
+        except asyncio.CancelledError:  # the loop ends
+            self._fail()
+            raise
+        finally:
+            self._drain = None
+
+    def _take(self) -> list[Pending]:
+        """The first of every stream, oldest streams first, as much as a batch may hold."""
+        batch: list[Pending] = []
+        more: list[tuple[UUID, deque[Pending]]] = []
+        size = 0
+        while self._waiting and len(batch) < BATCH_APPENDS and size < BATCH_OCTETS:
+            stream, queue = self._waiting.popitem(last=False)
+            pending = queue.popleft()
+            batch.append(pending)
+            size += pending.octets
+            if queue:
+                more.append((stream, queue))
+        self._waiting.update(more)
+        self._appends -= len(batch)
+        self._octets -= size
+        return batch
+
+    async def _commit(self, batch: Sequence[Pending]) -> None:
+        """Stores a batch; where it fails as a whole, each append by itself, so that one that
+        cannot be stored fails alone."""
+        try:
+            verdicts = await self._write(batch)
+        except Exception as error:  # noqa: BLE001 - it goes to whoever waits
+            if len(batch) > 1 and (
+                isinstance(error, Locked) or not isinstance(error, StoreUnavailable)
+            ):
+                for pending in batch:
+                    await self._commit([pending])
+                return
+            for pending in batch:
+                if pending.verdict is not None and not pending.verdict.done():
+                    pending.verdict.set_exception(error)
+            return
+        for pending, verdict in zip(batch, verdicts, strict=True):
+            if pending.verdict is not None and not pending.verdict.done():
+                pending.verdict.set_result(verdict)
+
+    def _fail(self) -> None:
+        """Leaves nobody waiting for an answer that will not come."""
+        left = [*self._batch, *(one for queue in self._waiting.values() for one in queue)]
+        self._waiting.clear()
+        for pending in left:
+            if pending.verdict is not None and not pending.verdict.done():
+                pending.verdict.set_exception(StoreUnavailable("the committer has failed"))

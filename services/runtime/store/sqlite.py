@@ -1,0 +1,184 @@
+"""Batches of appends on SQLite: one transaction each, by one thread with one connection.
+
+The thread has the write lock from the start of a batch, so it reads the heads, judges every append
+and writes what won, all as of one moment of SQLite's clock.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from sqlalchemy import event, select
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from services.kernel.envelope import Append
+from services.runtime.database import DATABASE_ERRORS, FILES, judge, now_us
+from services.runtime.store.api import StoreUnavailable, Unstorable
+from services.runtime.store.committer import NOTHING, Mark, Pending, Verdict
+from services.runtime.store.rows import chained, done_work, due_moments
+
+NOW = str(select(now_us()).compile(dialect=sqlite.dialect()))
+HEAD = "SELECT version, hash, recorded_at FROM heads WHERE stream = ?"
+KNOWN = "SELECT 1 FROM events WHERE stream = ? AND request_id = ?"
+WRITES = {
+    "opened": (
+        "INSERT INTO heads (version, hash, ended, recorded_at, stream) VALUES (?, ?, ?, ?, ?)"
+    ),
+    "moved": (
+        "UPDATE heads SET version = ?, hash = ?, ended = ended OR ?, recorded_at = ? "
+        "WHERE stream = ?"
+    ),
+    "events": (
+        "INSERT INTO events (stream, version, name, schema, payload, secret_digest, metadata, "
+        "request_id, body_hash, recorded_at, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    ),
+    "keys": "INSERT INTO stream_keys (stream, key_id, wrapped) VALUES (?, ?, ?)",
+    "secrets": "INSERT INTO event_secrets (stream, version, sealed) VALUES (?, ?, ?)",
+    "done": "DELETE FROM due WHERE stream = ? AND kind = ? AND key = ?",
+    "due": (
+        "INSERT INTO due (stream, kind, key, version, due_at, ready_at, attempts) "
+        "VALUES (?, ?, ?, ?, ?, ?, 0) ON CONFLICT (stream, kind, key) DO UPDATE SET "
+        "version = excluded.version, due_at = excluded.due_at, ready_at = excluded.ready_at, "
+        "attempts = 0, worker = NULL"
+    ),
+    "tags": "INSERT INTO tags (tag, stream) VALUES (?, ?) ON CONFLICT DO NOTHING",
+}
+"""What a batch may write, in this order."""
+
+Rows = dict[str, list[tuple[Any, ...]]]
+
+
+class SqliteWriter:
+    """Writes batches in a thread of its own. `clock` stands in for SQLite's in tests."""
+
+    def __init__(self, engine: AsyncEngine, clock: Callable[[], int] | None) -> None:
+        self._engine = engine
+        self._file = FILES[engine.sync_engine]
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sqlite-writer")
+        self._connection: sqlite3.Connection | None = None
+        self._identity = (0, 0)
+        self._writing = False
+        self._stale = False
+        event.listen(engine.sync_engine, "engine_disposed", self._disposed)
+
+    async def write(self, batch: Sequence[Pending]) -> list[Verdict]:
+        """Stores what wins of a batch, at most one append of a stream; a verdict for each.
+
+        Raises StoreUnavailable, Unstorable.
+        """
+        try:
+            async with self._file.turn:
+                self._writing = True
+                try:
+                    return await asyncio.get_running_loop().run_in_executor(
+                        self._thread, self._write, batch
+                    )
+                finally:
+                    self._writing = False
+                    if self._stale:
+                        self._drop()
+        except DATABASE_ERRORS as error:
+            if refusal := await judge(self._engine, error):
+                raise refusal from None
+            rule = getattr(error, "sqlite_errorname", type(error).__name__)
+            raise Unstorable(f"SQLite refuses the rows ({rule})") from None
+        except OverflowError:
+            raise Unstorable("SQLite has no room for a number") from None
+
+    async def close(self) -> None:
+        """Ends the connection; the next batch would make a new one."""
+        self._drop()
+
+    def _write(self, batch: Sequence[Pending]) -> list[Verdict]:
+        """In the thread: one transaction."""
+        identity = self._file.identity()
+        if identity != self._identity:
+            self._drop()
+        if self._connection is None:
+            self._connection = self._file.connect()
+            self._identity = identity
+        connection = self._connection
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            verdicts = self._fill(connection, batch)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:  # a COMMIT that failed leaves it open
+                connection.execute("ROLLBACK")
+            raise
+        if self._file.identity() != identity:
+            raise StoreUnavailable("the database file was replaced during a write")
+        return verdicts
+
+    def _fill(self, connection: sqlite3.Connection, batch: Sequence[Pending]) -> list[Verdict]:
+        now = connection.execute(NOW).fetchone()[0] if self._clock is None else self._clock()
+        into: Rows = {part: [] for part in WRITES}
+        verdicts = []
+        for pending in batch:
+            verdict, head = judged(connection, pending.append, now)
+            if verdict is Verdict.WON:
+                at = max(now, head.recorded_at)
+                pending.rows = chained(pending.append, pending.salts, head.hash, at)
+                set_down(pending, into)
+            verdicts.append(verdict)
+        for part, sql in WRITES.items():
+            if into[part]:
+                connection.executemany(sql, into[part])
+        return verdicts
+
+    def _disposed(self, engine: object) -> None:
+        """The engine lets all its connections go: so do we, once no batch is under way."""
+        if self._writing:
+            self._stale = True
+        else:
+            self._drop()
+
+    def _drop(self) -> None:
+        self._stale = False
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+
+def judged(connection: sqlite3.Connection, append: Append, now: int) -> tuple[Verdict, Mark]:
+    """What is to become of an append, and the head it follows."""
+    found = connection.execute(HEAD, (append.stream.hex,)).fetchone()
+    head = NOTHING if found is None else Mark(*found)
+    if head.version != append.expected:
+        return Verdict.LOST, head
+    named = (append.stream.hex, append.request_id)
+    if head.version and connection.execute(KNOWN, named).fetchone():
+        return Verdict.LOST, head
+    if append.not_after is not None and now > append.not_after:
+        return Verdict.LATE, head
+    return Verdict.WON, head
+
+
+def set_down(pending: Pending, into: Rows) -> None:
+    """Adds the rows of an append that has won."""
+    append, last = pending.append, pending.rows[-1]
+    stream = append.stream.hex
+    into["moved" if append.expected else "opened"].append(
+        (last.version, last.hash, append.plan.ended, last.recorded_at, stream)
+    )
+    into["events"] += [
+        (
+            *(stream, row.version, row.name, row.schema, row.payload, row.secret_digest),
+            *(row.metadata, row.request_id, row.body_hash, row.recorded_at, row.hash),
+        )
+        for row in pending.rows
+    ]
+    if sealing := pending.sealing:
+        into["secrets"] += [(stream, *one) for one in sealing.sealed]
+        if sealing.wrapped:
+            into["keys"].append((stream, *sealing.wrapped))
+    into["done"] += [(stream, *work) for work in done_work(append)]
+    into["due"] += [
+        (stream, *work, last.version, moment, moment)
+        for work, moment in due_moments(append, last.recorded_at).items()
+    ]
+    into["tags"] += [(tag, stream) for tag in append.plan.tags]

@@ -1,0 +1,396 @@
+"""Group commit: what shares a transaction is won or lost by itself, and nobody waits for ever."""
+
+import asyncio
+import random
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from sqlalchemy import text
+
+from services.kernel.envelope import Append, Appended, Due, Plan
+from services.kernel.errors import Kind, Refused
+from services.runtime.database import open_engine, read, write
+from services.runtime.migrate import migrate
+from services.runtime.store import committer, migrations
+from services.runtime.store.api import (
+    Conflict,
+    Late,
+    Overloaded,
+    RequestReused,
+    StoreUnavailable,
+    Unstorable,
+)
+from services.runtime.store.audit import verify_stream
+from services.runtime.store.postgres import PostgresWriter
+from services.runtime.store.sql import SqlStore
+from services.runtime.streams import Streams
+from tests import postgres
+from tests.runtime.appends import OTHER, STREAM, append, body, numbered
+from tests.runtime.conftest import KEYS, Clock
+from tests.runtime.counters import COUNTER, Add
+from tests.runtime.line import line_to
+
+
+async def together(store: SqlStore, *appends: Append) -> list[Appended | BaseException]:
+    """What becomes of appends that are sent at once, so that they share a batch."""
+    return await asyncio.gather(*map(store.append, appends), return_exceptions=True)
+
+
+def sizes(store: SqlStore) -> list[int]:
+    """How many appends the batches have from now on."""
+    seen: list[int] = []
+    plain = store._committer._write
+
+    async def counted(batch: object) -> object:
+        seen.append(len(batch))  # type: ignore[arg-type]
+        return await plain(batch)  # type: ignore[arg-type]
+
+    store._committer._write = counted  # type: ignore[assignment]
+    return seen
+
+
+async def test_a_loser_of_a_batch_fails_alone(store: SqlStore, clock: Clock) -> None:
+    """A conflict, a late one, a repeated and a reused request do not touch those beside them."""
+    for number in range(6):
+        await store.append(append(0, stream=numbered(number), request="first"))
+    batches = sizes(store)
+    outcomes = await together(
+        store,
+        append(1, "Won", stream=numbered(0), secret=b"hidden", plan=Plan(tags=("won",))),
+        append(7, "Behind", stream=numbered(1), plan=Plan(tags=("lost",))),
+        append(1, "Late", stream=numbered(2), not_after=clock.now - 1, plan=Plan(tags=("lost",))),
+        append(1, "Again", stream=numbered(3), request="first"),
+        append(1, "Reused", stream=numbered(4), request="first", said="else"),
+        append(1, "Won", stream=numbered(5), plan=Plan(due=(Due("turn", "", 5),))),
+        append(0, "Won", stream=numbered(6), plan=Plan(tags=("won",))),
+        append(0, "Exists", stream=numbered(0), request="other", plan=Plan(due=(Due("x", "", 0),))),
+    )
+    won = [outcome for outcome in outcomes if isinstance(outcome, Appended)]
+    assert [one.repeated for one in won] == [False, True, False, False]
+    assert [type(one) for one in outcomes if not isinstance(one, Appended)] == [
+        *(Conflict, Late, RequestReused, Conflict),
+    ]
+    assert batches[0] >= 5
+    heads = await store.heads([numbered(number) for number in range(7)])
+    assert [heads[numbered(number)].version for number in range(7)] == [2, 1, 1, 1, 1, 2, 1]
+    assert [head.stream for head in await store.tagged("won")] == [numbered(6), numbered(0)]
+    assert await store.tagged("lost") == []
+    assert await store.next_due_ms() == 5
+    for number in range(7):
+        assert await verify_stream(store, numbered(number)) is None
+
+
+async def test_the_due_rows_of_a_batch_are_those_of_its_winners(
+    store: SqlStore, clock: Clock
+) -> None:
+    """Rows are set, replaced and deleted for each stream by itself; a loser deletes nothing."""
+    for number in range(4):
+        plan = Plan(due=(Due("turn", "1", 0), Due("bot", "1", 0)))
+        await store.append(append(0, stream=numbered(number), plan=plan))
+    plan = Plan(
+        due=(Due("turn", "2", 7), Due("bot", "1", 9), Due("turn", "2", 8)), done=(("turn", "1"),)
+    )
+    expected = (9, 1, 1, 1)
+    await together(store, *(append(expected[n], stream=numbered(n), plan=plan) for n in range(4)))
+    clock.turn(100)
+    found = {
+        (row.stream, row.kind, row.key, row.version, clock.now - row.due_at)
+        for row in await store.claim("w", 20, 1_000)
+    }
+    assert found == {
+        (numbered(0), "turn", "1", 1, 100_000),
+        (numbered(0), "bot", "1", 1, 100_000),
+        *((numbered(number), "turn", "2", 2, 92_000) for number in range(1, 4)),
+        *((numbered(number), "bot", "1", 2, 91_000) for number in range(1, 4)),
+    }
+
+
+async def refuse_events_named_bad(store: SqlStore) -> str:
+    """Has the database refuse such rows; the statement undoes it."""
+    makes = "CREATE TRIGGER pick BEFORE INSERT ON events"
+    if store._engine.dialect.name == "sqlite":
+        refusing = [f"{makes} WHEN NEW.name = 'Bad' BEGIN SELECT RAISE(ABORT, 'bad'); END"]
+        undo = "DROP TRIGGER pick"
+    else:
+        function = (
+            "CREATE FUNCTION pick() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            "IF NEW.name = 'Bad' THEN RAISE EXCEPTION 'bad'; END IF; RETURN NEW; END $$"
+        )
+        refusing = [function, f"{makes} FOR EACH ROW EXECUTE FUNCTION pick()"]
+        undo = "DROP FUNCTION pick CASCADE"
+    async with write(store._engine) as connection:
+        for statement in refusing:
+            await connection.exec_driver_sql(statement)
+    return undo
+
+
+async def test_one_that_cannot_be_stored_fails_alone(store: SqlStore) -> None:
+    """Where the database refuses a row of a batch, only the append it belongs to fails."""
+    undo = await refuse_events_named_bad(store)
+    names = ["Good", "Bad", "Good", "Good"]
+    outcomes = await together(
+        store, *(append(0, name, stream=numbered(place)) for place, name in enumerate(names))
+    )
+    assert [isinstance(outcome, Unstorable) for outcome in outcomes] == [
+        *(False, True, False, False),
+    ]
+    assert [head.stream async for head in store.streams()] == [
+        *(numbered(0), numbered(2), numbered(3)),
+    ]
+    async with write(store._engine) as connection:
+        await connection.exec_driver_sql(undo)
+
+
+async def test_a_thousand_appends_over_two_hundred_streams(store: SqlStore) -> None:
+    """All at once, from two stores: no gap, no loss, nothing twice, every chain whole."""
+    other = SqlStore(store._engine, KEYS)
+    batches = sizes(store)
+
+    async def add(number: int) -> None:
+        stream = numbered(number % 200)
+        while True:
+            mine = other if number % 3 == 0 else store
+            head = await mine.head(stream)
+            wanted = append(
+                head.version if head else 0,
+                f"E{number}",
+                request=f"r{number}",
+                stream=stream,
+                secret=b"hidden" if number % 7 == 0 else None,
+            )
+            try:
+                await mine.append(wanted)
+            except Conflict:
+                continue
+            return
+
+    at_once = asyncio.Semaphore(300)
+
+    async def bounded(number: int) -> None:
+        async with at_once:
+            await add(number)
+
+    await asyncio.gather(*map(bounded, range(1_000)))
+    for number in range(200):
+        rows = await store.read(numbered(number))
+        assert {row.name for row in rows} == {f"E{number + 200 * turn}" for turn in range(5)}
+        assert len(rows) == 5
+        assert await verify_stream(store, numbered(number)) is None
+    assert max(batches) > 5
+    await other._committer.finish()
+    await other._writer.close()
+
+
+async def test_those_of_one_stream_follow_each_other(store: SqlStore) -> None:
+    """One append a stream is in a batch; the next meets what the first has left."""
+    outcomes = await together(
+        store, append(0, request="a"), append(0, request="b"), append(1, request="c"), append(0)
+    )
+    kinds = [type(one) for one in outcomes]
+    if store._engine.dialect.name == "sqlite":
+        assert kinds == [Appended, Conflict, Appended, Conflict]
+    else:
+        assert kinds.count(Appended) >= 1
+    assert await verify_stream(store, STREAM) is None
+
+
+async def test_too_many_waiting_are_refused(
+    store: SqlStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What does not fit into the queue is refused at once, and a caller hears why."""
+    monkeypatch.setattr(committer, "QUEUE_APPENDS", 3)
+    outcomes = await together(store, *(append(0, stream=numbered(n)) for n in range(5)))
+    assert [type(one) for one in outcomes] == [*(Appended,) * 3, *(Overloaded,) * 2]
+    monkeypatch.setattr(committer, "QUEUE_APPENDS", 0)
+    streams = Streams(store, COUNTER, clock=clock)
+    with pytest.raises(Refused) as refused:
+        await streams.transact(OTHER, Add(1), request_id="a", body_hash=body("add"))
+    assert (refused.value.kind, refused.value.reason) == (Kind.EXHAUSTED, "OVERLOADED")
+
+
+async def test_a_committer_that_fails_says_so_to_everybody(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is left waiting, later appends are refused, and the store is no longer healthy."""
+    monkeypatch.setattr(committer, "BATCH_APPENDS", 1)
+
+    def broken(pending: object) -> None:
+        raise ZeroDivisionError
+
+    sending = asyncio.gather(
+        *(store.append(append(0, stream=numbered(n))) for n in range(3)), return_exceptions=True
+    )
+    await asyncio.sleep(0)
+    monkeypatch.setattr(store._committer, "_take", broken)
+    outcomes = await sending
+    assert {type(one) for one in outcomes} <= {Appended, StoreUnavailable}
+    assert isinstance(outcomes[-1], StoreUnavailable)
+    for refused in (store.append(append(0, stream=OTHER)), store.check()):
+        with pytest.raises(StoreUnavailable, match="committer"):
+            await refused
+
+
+# --------------------------------------------------------------------------------------- PostgreSQL
+
+
+async def test_a_proposed_time_that_is_off_is_made_anew(postgres_url: str) -> None:
+    """However wrong the estimate of the database's clock, an event's time is the database's."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    store = SqlStore(open_engine(postgres_url), KEYS)
+    await store.append(append(0))
+    assert isinstance(store._writer, PostgresWriter)
+    estimate = store._writer._estimate
+    for version, off in enumerate((-10_000_000, 10_000_000, -3_600_000_000, 3_600_000_000), 1):
+        estimate._low += off
+        estimate._high += off
+        before = await store.now()
+        stored = await store.append(append(version))
+        assert before - 100_000 <= stored.events[0].recorded_at <= await store.now()
+    assert await verify_stream(store, STREAM) is None
+    await store.close()
+
+
+async def test_an_event_is_never_before_the_one_it_follows(postgres_url: str) -> None:
+    """Also where the stream's last time lies ahead of the database's clock."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    ahead = 4_000_000_000_000_000
+    engine = open_engine(postgres_url)
+    early = SqlStore(engine, KEYS, clock=lambda: ahead)
+    first = await early.append(append(0))
+    store = SqlStore(engine, KEYS)
+    second = await store.append(append(1))
+    assert second.events[0].recorded_at == first.events[0].recorded_at == ahead
+    with pytest.raises(Conflict):
+        await store.append(append(1, request="other"))
+    await early.close()
+    await store.close()
+
+
+async def test_a_batch_whose_answer_was_lost_is_found(postgres_url: str) -> None:
+    """The line is cut once a batch was sent: each append acts once, and its sender learns it."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    async with line_to(postgres_url) as line:
+        store = SqlStore(open_engine(line.url), KEYS)
+        await together(store, *(append(0, stream=numbered(n)) for n in range(20)))
+        line.cut_after = body("the last")
+        plan = Plan(due=(Due("turn", "", 5),))
+        outcomes = await together(
+            store,
+            *(
+                append(1, stream=numbered(n), said="the last", secret=b"hidden", plan=plan)
+                for n in range(20)
+            ),
+        )
+        assert line.was_cut
+        assert [type(one) for one in outcomes] == [Appended] * 20
+        for number, outcome in enumerate(outcomes):
+            assert isinstance(outcome, Appended)
+            assert not outcome.repeated or outcome.version == 2
+            assert await store.read(numbered(number), after=1) == list(outcome.events)
+        await store.close()
+
+
+async def test_terminated_backends_lose_nothing(postgres_url: str) -> None:
+    """The server ends our connections again and again under load: what was acknowledged is
+    stored, once, at its version."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    store = SqlStore(open_engine(postgres_url), KEYS)
+    name = postgres_url.rpartition("/")[2]
+    chance = random.Random(1)
+    acknowledged: dict[UUID, int] = {}
+    working = True
+
+    async def play(stream: UUID) -> None:
+        version = 0
+        while working:
+            try:
+                outcome = await store.append(append(version, f"E{version}", stream=stream))
+            except StoreUnavailable:
+                continue  # unknown: the same again
+            version = acknowledged[stream] = outcome.version
+
+    players = [asyncio.create_task(play(numbered(number))) for number in range(30)]
+    ending = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608
+    url = postgres.server_url()
+    for _ in range(12):
+        await asyncio.sleep(chance.random() / 5)
+        await asyncio.to_thread(postgres.execute, url, ending)
+    working = False
+    async with asyncio.timeout(30):
+        await asyncio.gather(*players)
+    assert len(acknowledged) == 30
+    for stream, version in acknowledged.items():
+        rows = await store.read(stream)
+        assert len(rows) == version
+        assert [row.name for row in rows] == [f"E{number}" for number in range(version)]
+        assert await verify_stream(store, stream) is None
+    await store.close()
+
+
+async def test_a_row_that_is_locked_holds_up_nobody_else(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the append whose head somebody holds fails; the rest of its batch is stored."""
+    monkeypatch.setattr("services.runtime.database.LOCK_MS", 100)
+    await migrate(postgres_url, [migrations.FOLDER])
+    store = SqlStore(open_engine(postgres_url), KEYS)
+    await together(store, *(append(0, stream=numbered(n)) for n in range(5)))
+    async with write(store._engine) as connection:
+        await connection.execute(
+            text("SELECT * FROM heads WHERE stream = :stream FOR UPDATE"), {"stream": numbered(2)}
+        )
+        outcomes = await together(store, *(append(1, stream=numbered(n)) for n in range(5)))
+    assert [isinstance(one, StoreUnavailable) for one in outcomes] == [
+        *(False, False, True, False, False),
+    ]
+    assert (await store.append(append(1, stream=numbered(2)))).version == 2
+    await store.close()
+
+
+async def test_a_large_batch_probes_indexes(postgres_url: str) -> None:
+    """The plan of the statement reads no table as a whole and joins no two sets of the batch."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    store = SqlStore(open_engine(postgres_url), KEYS)
+    plan = Plan(due=(Due("turn", "", 5),), done=(("turn", "x"),), tags=("azi",))
+    await together(
+        store, *(append(0, stream=numbered(n), secret=b"hidden", plan=plan) for n in range(5))
+    )
+    await together(
+        store, *(append(1, stream=numbered(n), secret=b"hidden", plan=plan) for n in range(5))
+    )
+    assert isinstance(store._writer, PostgresWriter)
+    connection = store._writer._connection
+    seen = 0
+    for prepared in store._writer._prepared.values():
+        arguments = [None] * len(prepared.get_parameters())
+        lines = await connection.fetch(f"EXPLAIN {prepared.get_query()}", *arguments)
+        told = "\n".join(line[0] for line in lines)
+        assert "Index" in told
+        for wrong in ("Seq Scan", "Hash", "Merge", "Materialize"):
+            assert wrong not in told
+        seen += 1
+    assert seen >= 2
+    await store.close()
+
+
+async def test_readers_see_no_part_of_a_batch_before_it_is_committed(store: SqlStore) -> None:
+    """Head and events of an append appear together."""
+    stop = False
+    odd = []
+
+    async def watch() -> None:
+        while not stop:
+            head = await store.head(STREAM)
+            rows = await store.read(STREAM)
+            if head is not None and len(rows) < head.version:
+                odd.append((head, len(rows)))
+
+    watching = asyncio.create_task(watch())
+    for version in range(0, 60, 2):
+        await store.append(replace(append(version, "A", "B"), metadata=b""))
+    stop = True
+    await watching
+    assert odd == []
+    async with read(store._engine) as connection:
+        assert (await connection.exec_driver_sql("SELECT count(*) FROM events")).scalar_one() == 60
