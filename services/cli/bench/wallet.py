@@ -3,14 +3,12 @@
 The transfer is a seat's reservation: an idempotency key, the game locked, two balances checked and
 moved, two postings, a transfer, a reservation and the stored answer. The function writes the same
 rows into the same tables under the same triggers, a prepared call on a connection a task. `spread`
-takes chips from hundreds of accounts, `hot` all from one; every game has four seats.
+takes chips from thousands of accounts, `hot` all from one; every game has four seats.
 """
 
-import importlib
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib import util
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +25,8 @@ from services.cli.bench.measuring import (
 )
 from services.cli.bench.store import new_stream as new_id
 from services.runtime.database import close_engine, open_engine
-from services.wallet.books import AccountKind
+from services.wallet.batch import Request
+from services.wallet.books import AccountKind, Books
 from services.wallet.domain import Grant, OpenAccount, Reserve
 from services.wallet.ledger import Ledger
 from services.wallet.server import FOLDERS
@@ -36,7 +35,7 @@ from services.wallet.wake import Wake
 NAME = "wallet"
 SECONDS = 1.0
 TASKS = 16
-ACCOUNTS = 480
+ACCOUNTS = 2_000
 WHOLE, FEW = 0.25, 32
 """Shorter slices than this make do with few accounts."""
 SEATS = 4
@@ -94,18 +93,10 @@ END $$
 """
 CALL = "SELECT bench_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 
-_BATCHED = util.find_spec("services.wallet.batch") is not None
-_home = importlib.import_module(f"services.wallet.{'batch' if _BATCHED else 'ledger'}")
-Request: Any = _home.Request
 
-
-def respond(*_found: Any) -> Any:
+def respond(_after: Books) -> bytes:
     """The answer that is stored with a command."""
-    return ANSWER if _BATCHED else _later(ANSWER)
-
-
-async def _later(answer: bytes) -> bytes:
-    return answer
+    return ANSWER
 
 
 async def measure(effort: Effort, server_url: str, tell: Callable[[str], None]) -> Report:
