@@ -80,11 +80,13 @@ Step = Callable[[], Awaitable[int]]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What one side did in one slice; `cpu` is a server's CPU time, seconds."""
+    """What one side did in one slice; `cpu` is the CPU time of the process that was looked at,
+    `database` that of PostgreSQL's sessions, both in seconds."""
 
     count: int
     seconds: float
     cpu: float = 0.0
+    database: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -93,8 +95,13 @@ class Slice:
 
     @property
     def cpu_us(self) -> float:
-        """Microseconds of the server's CPU for a piece of work."""
+        """Microseconds of the process's CPU for a piece of work."""
         return self.cpu / self.count * 1e6 if self.count else 0.0
+
+    @property
+    def database_us(self) -> float:
+        """Microseconds of PostgreSQL's CPU for a piece of work."""
+        return self.database / self.count * 1e6 if self.count else 0.0
 
 
 async def drive(steps: Sequence[Step], seconds: float, pid: int | None = None) -> Slice:
@@ -147,8 +154,13 @@ def rate(slices: Sequence[Slice]) -> float:
 
 
 def cpu_us(slices: Sequence[Slice]) -> float:
-    """The median CPU time of the server for a piece of work, microseconds."""
+    """The median CPU time of the process for a piece of work, microseconds."""
     return statistics.median(s.cpu_us for s in slices)
+
+
+def database_us(slices: Sequence[Slice]) -> float:
+    """The median CPU time of PostgreSQL's sessions for a piece of work, microseconds."""
+    return statistics.median(s.database_us for s in slices)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
+from services.cli.bench.measuring import cpu_seconds
 from services.cli.outcome import Failure
 from services.runtime.migrate import migrate
 
@@ -126,6 +127,29 @@ async def execute(url: str, statement: str) -> None:
         await connection.execute(statement)
     finally:
         await connection.close()
+
+
+class Sessions:
+    """The sessions of a database, and the CPU time they have used.
+
+    Only of the embedded server are the process ids known to be of this machine.
+    """
+
+    def __init__(self, connection: Any, *, embedded: bool) -> None:
+        self._connection = connection
+        self._embedded = embedded
+
+    async def seconds(self) -> dict[int, float]:
+        """CPU seconds by process id; empty where they cannot be told."""
+        if not self._embedded:
+            return {}
+        query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+        rows = await self._connection.fetch(query)
+        return {row["pid"]: cpu_seconds(row["pid"]) for row in rows}
+
+    async def spent(self, before: dict[int, float]) -> float:
+        """What the sessions have used since; those opened meanwhile count whole."""
+        return sum(used - before.get(pid, 0.0) for pid, used in (await self.seconds()).items())
 
 
 async def connections_max(url: str) -> int:

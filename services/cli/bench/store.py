@@ -5,10 +5,12 @@ very table our rows go to. Ours also chains the row's hash, moves the head, refu
 a request id, and replaces the row of the next deadline. All sides write streams of 200 events.
 """
 
+import os
 import secrets
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from services.cli.bench.measuring import (
     Side,
     Slice,
     Step,
+    cpu_us,
+    database_us,
     drive,
     interleaved,
     rate,
@@ -147,15 +151,24 @@ async def _postgres(effort: Effort, url: str, report: Report, tell: Callable[[st
     curve = [tasks for tasks in sorted({FEW, many, *effort.curve}) if tasks <= spare]
     store = SqlStore(open_engine(url), master_keys())
     opened = await postgres.connections(url, max(curve))
+    sessions = postgres.Sessions(opened[0], embedded=effort.database_url is None)
     statements = [await connection.prepare(INSERT) for connection in opened]
     recorder = _peer(report, "eventsourcing on PostgreSQL", partial(open_postgres, url, many))
     sides: dict[str, Side] = {}
     for tasks in curve:
         sides[f"raw {tasks}"] = partial(
-            _slice, [inserting(s) for s in statements[:tasks]], seconds, tell, f"raw, {tasks}"
+            _slice,
+            [inserting(s) for s in statements[:tasks]],
+            seconds,
+            sessions,
+            partial(tell, f"raw, {tasks}"),
         )
         sides[f"ours {tasks}"] = partial(
-            _slice, [appending(store) for _ in range(tasks)], seconds, tell, f"ours, {tasks}"
+            _slice,
+            [appending(store) for _ in range(tasks)],
+            seconds,
+            sessions,
+            partial(tell, f"ours, {tasks}"),
         )
     if recorder is not None:
         sides["eventsourcing"] = partial(_threads, recorder, many, seconds, tell)
@@ -178,6 +191,10 @@ async def _postgres(effort: Effort, url: str, report: Report, tell: Callable[[st
     for tasks in curve:
         report.absolute[f"store.append_per_s_{tasks}"] = rate(found[f"ours {tasks}"])
         report.absolute[f"store.raw_per_s_{tasks}"] = rate(found[f"raw {tasks}"])
+    for name, side in (("append", "ours"), ("raw", "raw")):
+        slices = found[f"{side} {many}"]
+        report.absolute[f"store.{name}_cpu_us"] = cpu_us(slices)
+        report.absolute[f"store.{name}_database_cpu_us"] = database_us(slices)
 
 
 async def _sqlite(effort: Effort, folder: Path, report: Report) -> None:
@@ -205,10 +222,17 @@ async def _sqlite(effort: Effort, folder: Path, report: Report) -> None:
 
 
 async def _slice(
-    steps: list[Step], seconds: float, tell: Callable[[str], None], what: str
+    steps: list[Step], seconds: float, sessions: postgres.Sessions, say: Callable[[], None]
 ) -> Slice:
-    tell(what)
-    return await drive(steps, seconds)
+    say()
+    return await both_bills(steps, seconds, sessions)
+
+
+async def both_bills(steps: list[Step], seconds: float, sessions: postgres.Sessions) -> Slice:
+    """A slice with the CPU time of this process and of PostgreSQL's sessions."""
+    before = await sessions.seconds()
+    done = await drive(steps, seconds, os.getpid())
+    return replace(done, database=await sessions.spent(before))
 
 
 async def _threads(

@@ -18,11 +18,14 @@ from services.cli.bench.measuring import (
     Report,
     Side,
     Step,
+    cpu_us,
+    database_us,
     drive,
     interleaved,
     rate,
     ratio,
 )
+from services.cli.bench.store import both_bills
 from services.cli.bench.store import new_stream as new_id
 from services.runtime.database import close_engine, open_engine
 from services.wallet.batch import Request
@@ -108,6 +111,7 @@ async def measure(effort: Effort, server_url: str, tell: Callable[[str], None]) 
         ledger = Ledger(engine, Wake())
         opened = await postgres.connections(url, TASKS)
         await opened[0].execute(FUNCTION)
+        sessions = postgres.Sessions(opened[0], embedded=effort.database_url is None)
         tell("accounts")
         accounts = await open_accounts(ledger, ACCOUNTS if effort.slice(SECONDS) >= WHOLE else FEW)
         hot = accounts[:1]
@@ -118,8 +122,8 @@ async def measure(effort: Effort, server_url: str, tell: Callable[[str], None]) 
             ours = [reserving(ledger, each[n]) for n in range(TASKS)]
             theirs = [calling(calls[n], each[n]) for n in range(TASKS)]
             return {
-                f"{name}": partial(drive, ours, seconds),
-                f"{name} function": partial(drive, theirs, seconds),
+                name: partial(both_bills, ours, seconds, sessions),
+                f"{name} function": partial(both_bills, theirs, seconds, sessions),
             }
 
         sides = sides_of("spread", accounts) | sides_of("hot", hot)
@@ -136,6 +140,10 @@ async def measure(effort: Effort, server_url: str, tell: Callable[[str], None]) 
     for name in ("spread", "hot"):
         report.ratios[f"wallet.{name}_vs_function"] = ratio(found[name], found[f"{name} function"])
     report.ratios["wallet.hot_vs_spread"] = ratio(found["hot"], found["spread"])
+    for name in ("spread", "spread function", "hot", "hot function"):
+        key = f"wallet.{name.replace(' ', '_')}"
+        report.absolute[f"{key}_cpu_us"] = cpu_us(found[name])
+        report.absolute[f"{key}_database_cpu_us"] = database_us(found[name])
     for name, slices in found.items():
         report.absolute[f"wallet.{name.replace(' ', '_')}_per_s"] = rate(slices)
     return report
