@@ -9,7 +9,8 @@ import logging
 import sys
 import traceback
 from collections.abc import MutableMapping
-from typing import Any, cast
+from contextlib import suppress
+from typing import Any, TextIO, cast
 from uuid import UUID
 
 import orjson
@@ -37,7 +38,7 @@ ALLOWED = frozenset({
 def configure(service: str, level: str, form: LogFormat) -> None:
     """Set up the logs of this process; standard-library loggers of libraries go the same way."""
     numeric = cast(int, getattr(logging, level.upper()))
-    printer = structlog.PrintLogger(sys.stderr)
+    printer = _Printer(sys.stderr)
     structlog.configure(
         processors=[
             _call,
@@ -125,6 +126,21 @@ def _console(_logger: object, _method: str, line: MutableMapping[str, Any]) -> s
     rest = dict(line)
     start = f"{rest.pop('time')} {rest.pop('level'):7} {rest.pop('service')} {rest.pop('event')}"
     return " ".join([start, *(f"{k}={v}" for k, v in rest.items() if v is not None)])
+
+
+class _Printer:
+    """Writes lines. One that cannot be written (full disk, closed pipe) is lost, and only that:
+    what a process does must not hang on what it says about it."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def msg(self, line: str) -> None:
+        with suppress(OSError, ValueError):
+            self._file.write(f"{line}\n")
+            self._file.flush()
+
+    log = debug = info = warning = warn = error = exception = critical = fatal = failure = msg
 
 
 class _Library(logging.Handler):

@@ -1,5 +1,6 @@
 """Logs: what is not allowed is withheld, whoever logs it and however."""
 
+import errno
 import io
 import json
 import logging
@@ -125,3 +126,22 @@ def test_the_console_is_for_eyes() -> None:
         log.configure("game", "info", LogFormat.CONSOLE)
         log.get().info("opened", version=3, deck=SECRET)
     assert "game opened version=3 deck=<withheld>" in out.getvalue()
+
+
+class Full(io.StringIO):
+    """A file on a full disk."""
+
+    def write(self, text: str) -> int:
+        """Refuse."""
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_line_that_cannot_be_written_breaks_nothing() -> None:
+    """Neither a full disk nor a closed file reaches whoever logs, or a library that does."""
+    closed = io.StringIO()
+    closed.close()
+    for file in (Full(), closed):
+        with redirect_stderr(file):
+            log.configure("game", "info", LogFormat.JSON)
+            log.get().warning("unseen")
+            logging.getLogger("library").error("unseen")
