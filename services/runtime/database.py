@@ -33,7 +33,8 @@ BUSY_SECONDS = 5.0
 CONNECT_SECONDS = 3.0
 STATEMENT_MS = 8_000
 LOCK_MS = 4_000
-IDLE_IN_TRANSACTION_MS = 15_000
+IDLE_IN_TRANSACTION_MS = 5_000
+"""A process that froze in a transaction loses its locks after this time."""
 COMMAND_SECONDS = 10.0
 """How long a PostgreSQL command may stay unanswered, should its server not end it first."""
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from asyncpg.exceptions import InternalClientError
 from sqlalchemy import event, exc, text
 
 from services.kernel.envelope import Append
@@ -364,6 +365,16 @@ async def test_a_fault_of_a_statement_is_no_outage(store: SqlStore) -> None:
         await delete_and("")
     async with read(store._engine) as connection:
         assert (await connection.exec_driver_sql("SELECT at FROM pulse")).scalar_one() == 1
+
+
+async def test_a_connection_cut_off_in_the_middle_is_an_outage(store: SqlStore) -> None:
+    """A driver that finds its connection in no state it knows (the server ended it while this
+    process was frozen) is not at fault, and the next write goes through."""
+    with pytest.raises(StoreUnavailable):
+        async with write(store._engine):
+            raise InternalClientError("cannot switch to state 11")
+    async with write(store._engine) as connection:
+        assert await database_now(connection) > 0
 
 
 async def test_errors_show_no_values(store: SqlStore) -> None:
