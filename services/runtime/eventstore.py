@@ -63,9 +63,15 @@ async def close_store(store: SqlStore, *, feed: Feed, due: DueWorker) -> None:
 
 
 async def _until(drain: Drain, healthy: Callable[[], bool]) -> None:
-    """Return when the process drains; raise Unhealthy when the part has stopped before."""
+    """Return when the process drains; raise Unhealthy when the part has stopped before.
+
+    Two looks in a row must find it so: after a pause of the whole process (a frozen machine) the
+    first one comes before the part could have come round.
+    """
+    failing = False
     while not drain.started.is_set():
-        if not healthy():
+        failed, failing = failing, not healthy()
+        if failed and failing:
             raise Unhealthy
         try:
             async with asyncio.timeout(WATCHED_EVERY_S):
