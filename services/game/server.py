@@ -40,7 +40,13 @@ async def compose(process: Process) -> Service:
     games = Games(store, rules, feed, outages, cached=settings.games_cached)
     peers = Peers(process.peers)
     react = Reactions(games, peers).handle
-    worker = DueWorker(store, react, name=process.name, concurrency=WORK_AT_ONCE)
+    worker = DueWorker(
+        store,
+        react,
+        name=process.name,
+        concurrency=WORK_AT_ONCE,
+        lease_ms=settings.due_lease_ms,
+    )
     games.on_change(lambda _game, _version: worker.wake())
     relay = Relay(engine, feed)
     if engine.dialect.name == "postgresql":

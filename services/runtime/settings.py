@@ -171,6 +171,12 @@ class Settings(BaseSettings):
     games_cached: int = Field(
         default=10_000, ge=1, description="Games a game replica keeps folded in memory."
     )
+    due_lease_ms: int = Field(
+        default=10_000,
+        ge=1_000,
+        le=600_000,
+        description="Work that is due goes to another replica when the one that took it is silent.",
+    )
     outage_ms: int = Field(
         default=3_000,
         ge=100,
