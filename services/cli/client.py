@@ -32,8 +32,10 @@ BACKOFF_FIRST_MS = 100
 BACKOFF_MAX_MS = 2_000
 REFRESH_SECONDS = 60.0
 """A token is renewed when less than this is left of it."""
-SILENCE_SECONDS = 45.0
-"""A stream without even a heartbeat for so long is taken up anew."""
+FIRST_SECONDS = 5.0
+"""A stream that brings nothing at all for so long leads to a replica that is no more."""
+SILENCE_SECONDS = 15.0
+"""A stream without even a heartbeat for so long is taken up anew, if it did not name a time."""
 PATIENCE_MS = 30_000
 COMMIT = (view_pb2.STAGE_COMMITTING, view_pb2.SEED_STATUS_AWAITED)
 TOO_LATE_TO_COMMIT = ("SEEDS_CLOSED", "SEED_ALREADY_COMMITTED")
@@ -102,8 +104,7 @@ class Caller:
             try:
                 return await self._clients[service].call(method, request)
             except Refused as refused:
-                limited = refused.kind is Kind.EXHAUSTED and refused.retry_after_ms is not None
-                if refused.kind not in RETRIED and not limited:
+                if refused.kind not in RETRIED and refused.retry_after_ms is None:
                     raise
                 await backoff.wait(refused)
 
@@ -327,13 +328,14 @@ async def watch(
     backoff = Backoff(caller.patience_ms)
     while True:
         request = game_pb2.WatchGameRequest(game_id=game_id, resume_token=token)
-        stream = caller.stream("game", games.WatchGame, request)
+        stream, silence = caller.stream("game", games.WatchGame, request), FIRST_SECONDS
         lost = Refused(Kind.UNAVAILABLE, "STREAM_ENDED", "the stream ended")
         try:
             while True:
-                async with asyncio.timeout(SILENCE_SECONDS):
+                async with asyncio.timeout(silence):
                     message: game_pb2.WatchGameResponse = await anext(stream)
                 backoff.reset()
+                silence = silence_after(message.heartbeat_ms)
                 token = message.resume_token or token
                 view = view_of(message)
                 if view is None or view.version <= seen:
@@ -355,6 +357,11 @@ async def watch(
         finally:
             await stream.aclose()
         await backoff.wait(lost)
+
+
+def silence_after(heartbeat_ms: int) -> float:
+    """How long to wait for a stream's next message, seconds: half as long again as it promised."""
+    return heartbeat_ms * 1.5 / 1000 if heartbeat_ms else SILENCE_SECONDS
 
 
 def view_of(message: game_pb2.WatchGameResponse) -> view_pb2.GameView | None:

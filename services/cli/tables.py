@@ -1,5 +1,6 @@
 """Tables of the lobby, from a player's side: opening one, filling it, and waiting for the game."""
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from kozyr.game.v1 import variant_pb2
 from kozyr.lobby.v1 import lobby_pb2, lobby_pb2_grpc
 
-from services.cli.client import Backoff, Player
+from services.cli.client import FIRST_SECONDS, SILENCE_SECONDS, Backoff, Player
 from services.cli.variants import engine, read_values
 from services.kernel.errors import Kind, Refused, precondition
 from services.runtime.wire import games as wire
@@ -80,11 +81,17 @@ class Tables:
             stream = self._player.stream("lobby", self._stub.WatchTables, request)
             try:
                 async with aclosing(stream):
-                    async for message in stream:
+                    silence = FIRST_SECONDS
+                    while True:
+                        async with asyncio.timeout(silence):
+                            message = await anext(stream)
                         backoff.reset()
+                        silence = SILENCE_SECONDS
                         if message.HasField("table") and wanted(message.table):
                             table: lobby_pb2.Table = message.table
                             return table
+            except (StopAsyncIteration, TimeoutError):
+                pass
             except Refused as refused:
                 if refused.kind not in (Kind.UNAVAILABLE, Kind.EXPIRED, Kind.UNAUTHENTICATED):
                     raise

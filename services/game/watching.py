@@ -49,11 +49,13 @@ class Watching:
         """The messages from after `seen` on; ends with the game, or when the process drains."""
         loaded = await self.games.load(game_id)
         state, head = loaded.state, loaded.hash
+        silent = False
         if seen is None or seen > state.version or state.version - seen > STEPS_MAX:
             first = 1 if seen is None or seen > state.version else seen + 1
             yield self._snapshot(game_id, subject, viewer, state, head, first)
         else:
             state = await self.games.state_at(game_id, seen)
+            silent = True
         while not self.drain.started.is_set():
             rows = await self.games.rows(game_id, after=state.version)
             if len(rows) > STEPS_MAX:
@@ -61,17 +63,17 @@ class Watching:
                 state, head = self.games.fold(state, rows), rows[-1].hash
                 yield self._snapshot(game_id, subject, viewer, state, head, first)
                 continue
+            silent = silent and not rows
             for group in audit.appends(rows):
                 message, state = self._step(state, group, viewer)
-                message.resume_token = self._token(game_id, subject, state.version)
+                self._sign(message, game_id, subject, state.version)
                 yield message
             if state.ended:
                 return
+            if silent:  # who took the stream up learns at once that this replica lives
+                yield self._heartbeat(game_id, subject, state.version)
             news = await self.games.feed.wait(game_id, state.version, self.heartbeat_ms / 1000)
-            if news == state.version and not self.drain.started.is_set():
-                token = self._token(game_id, subject, state.version)
-                beat = game_pb2.Heartbeat(version=state.version)
-                yield Message(heartbeat=beat, resume_token=token)
+            silent = news == state.version and not self.drain.started.is_set()
         raise unavailable("DRAINING", "this replica is going away; resume with the last token")
 
     def _snapshot(
@@ -84,8 +86,11 @@ class Watching:
         first: int,
     ) -> Message:
         snapshot = game_pb2.Snapshot(from_version=first, view=views.game_view(state, viewer, head))
-        token = self._token(game_id, subject, state.version)
-        return Message(snapshot=snapshot, resume_token=token)
+        return self._sign(Message(snapshot=snapshot), game_id, subject, state.version)
+
+    def _heartbeat(self, game_id: UUID, subject: str, version: int) -> Message:
+        beat = game_pb2.Heartbeat(version=version)
+        return self._sign(Message(heartbeat=beat), game_id, subject, version)
 
     def _step(
         self, state: State, rows: tuple[Recorded, ...], viewer: int | None
@@ -101,5 +106,9 @@ class Watching:
         )
         return Message(step=step), state
 
-    def _token(self, game_id: UUID, subject: str, version: int) -> bytes:
-        return seal_token(self.key, "watch", (str(game_id), subject), (version,))
+    def _sign(self, message: Message, game_id: UUID, subject: str, version: int) -> Message:
+        """The message with what it takes to go on after it."""
+        subjects = (str(game_id), subject)
+        message.resume_token = seal_token(self.key, "watch", subjects, (version,))
+        message.heartbeat_ms = self.heartbeat_ms
+        return message

@@ -57,8 +57,7 @@ def streamed(world: list[Append], viewer: Viewer) -> list[bytes]:
     state, sent = State(), []
     for append in world:
         message, state = watching._step(state, append.rows, viewer)
-        message.resume_token = watching._token(GAME_ID, "player:x", state.version)
-        sent.append(message)
+        sent.append(watching._sign(message, GAME_ID, "player:x", state.version))
         sent.append(watching._snapshot(GAME_ID, "player:x", viewer, state, bytes(32), 1))
     return [message.SerializeToString(deterministic=True) for message in sent]
 

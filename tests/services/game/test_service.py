@@ -157,6 +157,23 @@ async def test_a_stream_is_taken_up_after_its_last_message(tmp_path: Path) -> No
         assert caught.value.reason == "BAD_TOKEN"
 
 
+async def test_a_stream_taken_up_where_nothing_is_new_says_so_at_once(tmp_path: Path) -> None:
+    """A watcher learns without waiting that this replica lives, and how long silence may last."""
+    async with system(tmp_path, heartbeat_ms=600_000) as house:
+        request = await house.open(people=2, bots=0)
+        seats = [house.game(seat.player_id) for seat in request.seats]
+        view = await dealt(seats[0], request.game_id)
+        stream = seats[0].watch(request.game_id)
+        first = await anext(stream)
+        await stream.aclose()  # type: ignore[attr-defined]
+        assert first.heartbeat_ms == 600_000
+        resumed = seats[0].watch(request.game_id, first.resume_token)
+        message = await anext(resumed)
+        assert message.heartbeat.version == view.version
+        assert message.heartbeat_ms == 600_000
+        await resumed.aclose()  # type: ignore[attr-defined]
+
+
 async def test_a_watcher_far_behind_gets_a_snapshot_that_says_what_it_stands_for(
     tmp_path: Path,
 ) -> None:

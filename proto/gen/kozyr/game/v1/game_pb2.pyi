@@ -729,8 +729,13 @@ class WatchGameResponse(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_MS_FIELD_NUMBER: _builtins.int
     resume_token: _builtins.bytes
     """With this token the stream can be taken up after this message, on any replica."""
+    heartbeat_ms: _builtins.int
+    """A stream that lives is not silent for longer than this, in milliseconds; one that is should be
+    taken up anew.
+    """
     @_builtins.property
     def snapshot(self) -> Global___Snapshot:
         """The state to begin or go on with."""
@@ -750,10 +755,11 @@ class WatchGameResponse(_message.Message):
         step: Global___Step | None = ...,
         heartbeat: Global___Heartbeat | None = ...,
         resume_token: _builtins.bytes = ...,
+        heartbeat_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "heartbeat", b"heartbeat", "snapshot", b"snapshot", "step", b"step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "heartbeat", b"heartbeat", "resume_token", b"resume_token", "snapshot", b"snapshot", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "heartbeat", b"heartbeat", "heartbeat_ms", b"heartbeat_ms", "resume_token", b"resume_token", "snapshot", b"snapshot", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["snapshot", "step", "heartbeat"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
