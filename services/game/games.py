@@ -22,6 +22,8 @@ from services.runtime.fingerprint import fingerprint
 from services.runtime.store.api import Store
 from services.runtime.streams import Loaded, Outcome, Streams, refusals
 
+STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
+
 
 def decider(bot_delay_ms: int) -> Decider[State, domain.GameCommand, Event]:
     """The decider of games; bots wait `bot_delay_ms` before they move."""
@@ -188,11 +190,18 @@ class Games:
         body_hash: bytes,
         metadata: stored.Metadata,
     ) -> Outcome[State]:
-        return await self._streams.transact(
-            game_id,
-            command,
-            request_id=request_id,
-            body_hash=body_hash,
-            metadata=metadata.SerializeToString(deterministic=True),
-            deadline=_deadline if isinstance(command, domain.Play) else None,
-        )
+        try:
+            outcome = await self._streams.transact(
+                game_id,
+                command,
+                request_id=request_id,
+                body_hash=body_hash,
+                metadata=metadata.SerializeToString(deterministic=True),
+                deadline=_deadline if isinstance(command, domain.Play) else None,
+            )
+        except Refused as refused:
+            if refused.reason == STORE_UNAVAILABLE:
+                self._outages.refused(game_id)
+            raise
+        self._outages.taken(game_id)
+        return outcome
