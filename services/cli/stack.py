@@ -11,9 +11,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 from services.cli.addresses import make_settings, remove_addresses, write_addresses
 from services.cli.outcome import Failure
@@ -96,23 +96,12 @@ class Stack:
         self._stopping.discard(name)
         with (self.logs / f"{name}.log").open("ab") as log:
             self._log_began[name] = log.tell()
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "services.cli.main", "serve", name, "--until-eof"),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-                env=self._environment(),
-                start_new_session=True,
-            )
+            arguments = ("-m", "services.cli.main", "serve", name, "--until-eof")
+            process = await spawn(arguments, self._environment(), log)
         self._processes[name] = process
-        try:
-            async with asyncio.timeout(READY_SECONDS):
-                await _ready(process)
-        except (TimeoutError, EOFError):
+        if not await ready(process):
             spent = time.monotonic() - began
-            raise Failure(
-                f"{name} did not start ({spent:.0f} s): {self.last_words(name)}"
-            ) from None
+            raise Failure(f"{name} did not start ({spent:.0f} s): {self.last_words(name)}")
 
     async def kill(self, name: str) -> None:
         """End one service with SIGKILL, as a crash would."""
@@ -145,29 +134,60 @@ class Stack:
 
     def last_words(self, name: str) -> str:
         """What a service wrote last about its failure since it was started, and where."""
-        path = self.logs / f"{name}.log"
-        try:
-            with path.open("rb") as log:
-                log.seek(self._log_began.get(name, 0))
-                lines = log.read().decode(errors="replace").splitlines()
-        except OSError:
-            lines = []
-        said = next((words for line in reversed(lines) if (words := _failure_in(line))), "")
-        return f"{said} (log: {path})" if said else f"its log is {path}"
+        return last_words(self.logs / f"{name}.log", self._log_began.get(name, 0))
 
     def _has_ended(self, name: str) -> bool:
         return self._processes[name].returncode is not None
 
     def _environment(self) -> dict[str, str]:
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        # Where this package was imported from, so that it need not be installed.
-        roots = [path for path in sys.path if path]
-        environment["PYTHONPATH"] = os.pathsep.join(str(Path(path).absolute()) for path in roots)
+        environment = own_environment()
         environment["KOZYR_DATA_FOLDER"] = str(self.data)
         for name in SERVICES:
             environment[f"KOZYR_{name.upper()}_LISTEN"] = self.address(name)
             environment[f"KOZYR_{name.upper()}_ADDRESS"] = self.address(name)
         return environment | self._given
+
+
+def own_environment() -> dict[str, str]:
+    """The environment of a child that imports what this process imports, installed or not."""
+    roots = os.pathsep.join(str(Path(path).absolute()) for path in sys.path if path)
+    return {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": roots}
+
+
+async def spawn(
+    arguments: Sequence[str], environment: Mapping[str, str], log: IO[bytes]
+) -> asyncio.subprocess.Process:
+    """Start Python with these arguments; its errors go to `log`."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, *arguments),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=log,
+        env=environment,
+        start_new_session=True,
+    )
+
+
+async def ready(process: asyncio.subprocess.Process) -> bool:
+    """Wait for a service's ready line; whether it came in time."""
+    try:
+        async with asyncio.timeout(READY_SECONDS):
+            await _ready(process)
+    except (TimeoutError, EOFError):
+        return False
+    return True
+
+
+def last_words(path: Path, began: int) -> str:
+    """What a log says last about a failure, from this octet on, and where it is."""
+    try:
+        with path.open("rb") as log:
+            log.seek(began)
+            lines = log.read().decode(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    said = next((words for line in reversed(lines) if (words := _failure_in(line))), "")
+    return f"{said} (log: {path})" if said else f"its log is {path}"
 
 
 def _failure_in(line: str) -> str:
