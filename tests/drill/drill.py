@@ -106,7 +106,12 @@ class Outcome:
         rows += [("calls over 1 s", record.delayed), ("slowest call, s", f"{record.slowest:.1f}")]
         rows += [("starts that failed", sum(party.starts_failed for party in self.parties))]
         rows += [("processes that ended by themselves", len(self.fleet.ended))]
-        rows += [("fault: " + kind, count) for kind, count in sorted(self.faults.done.items())]
+        rows += [
+            (f"fault: {kind}", f"{count} ({self.faults.lasted[kind] / 1000:.1f} s)")
+            for kind, count in sorted(self.faults.done.items())
+        ]
+        if not self.faults.database.can_be_full:
+            rows += [("fault: disk full", "not tried: no file system could be mounted")]
         lost = sum(each.ended_at - each.began_at for each in self.faults.outages)
         rows += [("outages", len(self.faults.outages)), ("outages, s", f"{lost / 1e6:.1f}")]
         rows += [(f"failed try: {reason}", n) for reason, n in record.failures.most_common()]
