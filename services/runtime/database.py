@@ -71,7 +71,7 @@ POSTGRES_REFUSALS = (
 
 DATABASE_ERRORS = (
     *(exc.SQLAlchemyError, sqlite3.Error, OSError),
-    *(PostgresError, InterfaceError, InternalClientError),
+    *(PostgresError, InterfaceError, InternalClientError, exc.EmulatedDBAPIException),
 )
 """All that can come from a database; `judge` says which of it is an outage."""
 
@@ -337,6 +337,8 @@ async def judge(engine: AsyncEngine, error: Exception) -> StoreUnavailable | Non
         await engine.dispose()  # what did not answer once may never do so again
     lost = isinstance(error, exc.DBAPIError) and error.connection_invalidated
     driver_lost = InterfaceError | InternalClientError  # the latter: a word of farewell was unread
+    if isinstance(error, exc.EmulatedDBAPIException):
+        lost = True  # statements' errors come wrapped: no raw connection could be made
     if lost or isinstance(cause, OSError | exc.TimeoutError | driver_lost):
         return StoreUnavailable(f"the database does not answer ({type(cause).__name__})")
     if isinstance(error, exc.InterfaceError | exc.OperationalError):

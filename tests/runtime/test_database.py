@@ -31,6 +31,7 @@ from services.runtime.store.sql import SqlStore
 from services.runtime.store.sqlite import SqliteWriter
 from services.runtime.streams import Streams
 from tests import postgres
+from tests.postgres import drop_database
 from tests.runtime.appends import STREAM, append, body
 from tests.runtime.conftest import KEYS, Clock
 from tests.runtime.counters import COUNTER, Add
@@ -365,6 +366,16 @@ async def test_a_fault_of_a_statement_is_no_outage(store: SqlStore) -> None:
         await delete_and("")
     async with read(store._engine) as connection:
         assert (await connection.exec_driver_sql("SELECT at FROM pulse")).scalar_one() == 1
+
+
+async def test_a_raw_connection_that_cannot_be_made_is_an_outage(postgres_url: str) -> None:
+    """What the driver says comes as it is there, past SQLAlchemy's own errors."""
+    engine = open_engine(postgres_url)
+    drop_database(postgres_url)
+    with pytest.raises(database.DATABASE_ERRORS) as caught:
+        await engine.raw_connection()
+    assert await database.judge(engine, caught.value) is not None
+    await close_engine(engine)
 
 
 async def test_a_connection_cut_off_in_the_middle_is_an_outage(store: SqlStore) -> None:
