@@ -32,7 +32,7 @@ BACKOFF_FIRST_MS = 100
 BACKOFF_MAX_MS = 2_000
 REFRESH_SECONDS = 60.0
 """A token is renewed when less than this is left of it."""
-FIRST_SECONDS = 5.0
+FIRST_SECONDS = 2.0
 """A stream that brings nothing at all for so long leads to a replica that is no more."""
 SILENCE_SECONDS = 15.0
 """A stream without even a heartbeat for so long is taken up anew, if it did not name a time."""

@@ -148,12 +148,12 @@ class Settings(BaseSettings):
     )
 
     keepalive_ms: int = Field(
-        default=30_000,
+        default=10_000,
         ge=1_000,
         description="A silent connection is pinged after this time, both sides.",
     )
     keepalive_timeout_ms: int = Field(
-        default=10_000,
+        default=5_000,
         ge=100,
         description="A connection whose ping is unanswered this long is dead.",
     )

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from tests.drill.witness import Record, Witness
 
 OUTAGE_MS = 1_000
 """A gap in service that is longer is credited."""
-ENVIRONMENT = {
+ENVIRONMENT: Mapping[str, str] = {
     "KOZYR_LOG_LEVEL": "info",
     "KOZYR_RATE_PER_SECOND": "100000",
     "KOZYR_RATE_BURST": "100000",
@@ -31,7 +31,9 @@ ENVIRONMENT = {
     "KOZYR_FEED_INTERVAL_MS": "100",
     "KOZYR_OUTAGE_MS": str(OUTAGE_MS),
     "KOZYR_AI_WORKERS": "1",
-    "KOZYR_HEARTBEAT_MS": "2000",
+    "KOZYR_HEARTBEAT_MS": "5000",
+    "KOZYR_KEEPALIVE_MS": "5000",
+    "KOZYR_KEEPALIVE_TIMEOUT_MS": "2500",
 }
 
 

@@ -6,7 +6,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from tests.drill.database import Database
@@ -150,8 +150,10 @@ class Faults:
         return f"{await self.database.cut()} connections"
 
     async def _fill(self, *, log: bool) -> str:
-        with self._outage(DISK_FULL):
+        with ExitStack() as until_whole:
             async with self.database.full(log=log):
+                why = "postgres ended" if log else DISK_FULL
+                until_whole.enter_context(self._outage(why))
                 await asyncio.sleep(self.rng.uniform(*self.lengths.disk))
         return "postgres ended itself" if log else "nothing new fits"
 

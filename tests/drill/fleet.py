@@ -75,7 +75,8 @@ class Fleet:
             for i in range(1, replicas[name] + 1)
         ]
         addresses = {f"{name}_address": self._target(name) for name in SERVICES}
-        self.settings: Settings = make_settings({"data_folder": folder, **addresses})
+        given = {name.removeprefix("KOZYR_").lower(): value for name, value in environment.items()}
+        self.settings: Settings = make_settings({"data_folder": folder, **given, **addresses})
 
     def of(self, service: str) -> list[Replica]:
         """The replicas of a service."""
