@@ -1,10 +1,11 @@
 """Games on their streams: loading, changing, reading back."""
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from uuid import UUID
 
+import structlog
 from google.protobuf.message import Message
 from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import view_pb2
@@ -19,10 +20,14 @@ from services.kernel.envelope import Recorded
 from services.kernel.errors import Refused
 from services.runtime.feed import Feed
 from services.runtime.fingerprint import fingerprint
+from services.runtime.status import sealed
 from services.runtime.store.api import Store
+from services.runtime.store.sealing import KeyUnknown
 from services.runtime.streams import Loaded, Outcome, Streams, refusals
 
 STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
+
+log = structlog.get_logger(__name__)
 
 
 def decider(bot_delay_ms: int) -> Decider[State, domain.GameCommand, Event]:
@@ -74,8 +79,12 @@ class Games:
             tell(game_id, version)
 
     async def load(self, game_id: UUID, known: int | None = None) -> Loaded[State]:
-        """The game now, or at any version not below `known`; ABSENT if it does not exist."""
-        return await self._streams.load(game_id, known)
+        """The game now, or at any version not below `known`; ABSENT if it does not exist.
+
+        Raises Refused: LOG_DAMAGED, LOG_SEALED where its master key is missing, UNAVAILABLE.
+        """
+        with refused_if_sealed():
+            return await self._streams.load(game_id, known)
 
     async def change(
         self, game_id: UUID, command: domain.GameCommand, request: Message, *, scope: str
@@ -162,8 +171,9 @@ class Games:
 
     async def rows(self, game_id: UUID, after: int = 0, limit: int | None = None) -> list[Recorded]:
         """The stored rows after a version, `limit` at most; raises Refused as `load` does."""
-        async with refusals():
-            return await self.store.read(game_id, after=after, limit=limit)
+        with refused_if_sealed():
+            async with refusals():
+                return await self.store.read(game_id, after=after, limit=limit)
 
     async def state_at(self, game_id: UUID, version: int) -> State:
         """The game at an earlier version."""
@@ -191,17 +201,28 @@ class Games:
         metadata: stored.Metadata,
     ) -> Outcome[State]:
         try:
-            outcome = await self._streams.transact(
-                game_id,
-                command,
-                request_id=request_id,
-                body_hash=body_hash,
-                metadata=metadata.SerializeToString(deterministic=True),
-                deadline=_deadline if isinstance(command, domain.Play) else None,
-            )
+            with refused_if_sealed():
+                outcome = await self._streams.transact(
+                    game_id,
+                    command,
+                    request_id=request_id,
+                    body_hash=body_hash,
+                    metadata=metadata.SerializeToString(deterministic=True),
+                    deadline=_deadline if isinstance(command, domain.Play) else None,
+                )
         except Refused as refused:
             if refused.reason == STORE_UNAVAILABLE:
                 self._outages.refused(game_id)
             raise
         self._outages.taken(game_id)
         return outcome
+
+
+@contextmanager
+def refused_if_sealed() -> Iterator[None]:
+    """Turns a missing master key into what a caller is told: Refused LOG_SEALED."""
+    try:
+        yield
+    except KeyUnknown as error:
+        log.error("log_sealed", key=error.key_id)
+        raise sealed(error) from error

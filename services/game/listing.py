@@ -20,6 +20,8 @@ from services.runtime.store.api import Store
 
 PAGE_SIZE_DEFAULT = 20
 PAGE_SIZE_MAX = 100
+UNREADABLE = ("LOG_DAMAGED", "LOG_SEALED", "UNKNOWN_RULES")
+"""Why a game may be listed without its contents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,11 @@ class Listing:
         return response
 
     async def _summary(self, head: Head) -> game_pb2.GameSummary:
-        """A game in a list; one whose record is damaged keeps nobody from the others."""
+        """A game in a list; one whose record cannot be read keeps nobody from the others."""
         try:
             loaded = await self.games.load(head.stream, known=head.version)
         except Refused as refused:
-            if refused.reason not in ("LOG_DAMAGED", "UNKNOWN_RULES"):
+            if refused.reason not in UNREADABLE:
                 raise
             return game_pb2.GameSummary(game_id=str(head.stream), version=head.version)
         return game_pb2.GameSummary(**views.summary(loaded.state))

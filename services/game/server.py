@@ -31,7 +31,7 @@ FOLDERS: tuple[Path, ...] = (MIGRATIONS, migrations.FOLDER)
 async def compose(process: Process) -> Service:
     """Open the game service's database and put its parts together."""
     settings = process.settings
-    engine, store = await open_store(settings, "game", FOLDERS)
+    engine, store = await open_store(settings, "game", FOLDERS, secrets=True)
     outages = Outages(engine, settings.outage_ms)
     with suppress(StoreUnavailable):
         await outages.beat()

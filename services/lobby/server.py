@@ -22,15 +22,12 @@ from services.lobby.servicer import Lobby
 from services.lobby.start import TRIES_MAX, Starter
 from services.lobby.tables import DECIDER, Tables
 from services.lobby.watch import Watching
-from services.runtime.database import SQLITE, open_engine
 from services.runtime.due import DueWorker
-from services.runtime.eventstore import MIGRATIONS, close_store, supervised
+from services.runtime.eventstore import MIGRATIONS, close_store, open_store, supervised
 from services.runtime.feed import Feed
 from services.runtime.keys import PLAYERS
-from services.runtime.migrate import migrate_engine
 from services.runtime.server import Process, Service, run
 from services.runtime.settings import Settings
-from services.runtime.store.sql import SqlStore
 from services.runtime.streams import Streams
 from services.runtime.tokens import load_signer
 
@@ -55,11 +52,7 @@ class Pace:
 async def compose(process: Process, pace: Pace = Pace()) -> Service:
     """Open the lobby; an embedded database is brought up to date first."""
     settings = process.settings
-    url = settings.database_url(NAME)
-    engine = open_engine(url)
-    if url.startswith(SQLITE):
-        await migrate_engine(engine, FOLDERS)
-    store = SqlStore(engine, None)
+    engine, store = await open_store(settings, NAME, FOLDERS, secrets=False)
     feed = Feed(store, interval_ms=settings.feed_interval_ms)
     board = Board(store)
 

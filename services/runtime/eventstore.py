@@ -4,20 +4,27 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from services.runtime.database import open_engine
+from services.runtime.database import close_engine, open_engine, read
 from services.runtime.drain import Drain
 from services.runtime.due import DueWorker
 from services.runtime.feed import Feed
 from services.runtime.keys import master_keys
 from services.runtime.migrate import migrate_engine
+from services.runtime.server import CannotStart
 from services.runtime.settings import Settings
+from services.runtime.store.api import StoreUnavailable
+from services.runtime.store.schema import stream_keys
+from services.runtime.store.sealing import KeyUnknown, MasterKeys, SealBroken, unwrap
 from services.runtime.store.sql import SqlStore
 
 MIGRATIONS = Path(__file__).parent / "store" / "migrations"
 """The event store's own migrations."""
 WATCHED_EVERY_S = 1.0
+KEYS_TRIED = 8
+"""So many streams' keys are tried before a master key counts as another than it is named."""
 
 
 class Unhealthy(Exception):
@@ -25,14 +32,57 @@ class Unhealthy(Exception):
 
 
 async def open_store(
-    settings: Settings, service: str, folders: Sequence[Path]
+    settings: Settings, service: str, folders: Sequence[Path], *, secrets: bool
 ) -> tuple[AsyncEngine, SqlStore]:
-    """A service's database and the store in it; an embedded one (SQLite) is migrated first."""
-    url = settings.database_url(service)
-    engine = open_engine(url)
-    if engine.dialect.name == "sqlite":
-        await migrate_engine(engine, folders)
-    return engine, SqlStore(engine, master_keys(settings))
+    """A service's database and the store in it; an embedded one (SQLite) is migrated first.
+
+    `secrets` is whether the service stores any; raises CannotStart when the master keys of those
+    it has stored are not all there.
+    """
+    engine = open_engine(settings.database_url(service))
+    try:
+        if engine.dialect.name == "sqlite":
+            await migrate_engine(engine, folders)
+        keys = master_keys(settings) if secrets else None
+        if keys is not None:
+            await require_keys(engine, keys)
+    except BaseException:
+        await close_engine(engine)
+        raise
+    return engine, SqlStore(engine, keys)
+
+
+async def require_keys(engine: AsyncEngine, keys: MasterKeys) -> None:
+    """Raise CannotStart, naming what is missing, unless `keys` open every key that is in use.
+
+    A key that bears the right name and opens nothing is missing too. A database that does not
+    answer is let pass: what needs a key is refused when it is there.
+    """
+    try:
+        async with read(engine) as connection:
+            used = (await connection.execute(select(stream_keys.c.key_id).distinct())).scalars()
+            missing = [k for k in sorted(used) if not await _opens(connection, keys, k)]
+    except StoreUnavailable:
+        return
+    if missing:
+        raise CannotStart(
+            f"games are sealed with master keys that are not in the key folder: "
+            f"{', '.join(missing)}; each belongs there as master.<id>.key"
+        )
+
+
+async def _opens(connection: AsyncConnection, keys: MasterKeys, key_id: str) -> bool:
+    """Whether what is wrapped under this master key can be opened; a damaged row proves nothing."""
+    of_key = select(stream_keys).where(stream_keys.c.key_id == key_id).limit(KEYS_TRIED)
+    for row in await connection.execute(of_key):
+        try:
+            unwrap(keys, row.stream, row.key_id, row.wrapped)
+        except KeyUnknown:
+            return False
+        except SealBroken:
+            continue
+        return True
+    return False
 
 
 def supervised(

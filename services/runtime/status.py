@@ -25,6 +25,7 @@ from services.kernel.errors import (
     unavailable,
 )
 from services.runtime.store.api import Damaged, RequestReused, StoreUnavailable
+from services.runtime.store.sealing import KeyUnknown
 
 DOMAIN = "kozyr"
 DETAILS_KEY = "grpc-status-details-bin"
@@ -66,6 +67,8 @@ def refusal(error: Exception) -> Refused | None:
             return invalid("request_id", "was used before for another request", "REQUEST_ID_REUSED")
         case Damaged():
             return damaged(error)
+        case KeyUnknown():
+            return sealed(error)
         case _:
             return None
 
@@ -76,6 +79,16 @@ def damaged(error: Damaged) -> Refused:
         "LOG_DAMAGED",
         "The stored record of this game is damaged; an operator has to look at it.",
         version=str(error.version),
+    )
+
+
+def sealed(error: KeyUnknown) -> Refused:
+    """What a caller is told of a record whose master key this process was not given."""
+    return precondition(
+        "LOG_SEALED",
+        "The stored record of this game is sealed with a key that is missing here; an operator "
+        "has to give it back.",
+        key=error.key_id,
     )
 
 
