@@ -109,7 +109,7 @@ async def _games_live_on(settings: Settings, recorded: dict[str, Any]) -> None:
 async def _due_work_is_done(games: Games, running: list[UUID]) -> None:
     """What was to happen later is understood: where a turn's time is up the rule's move is made."""
     before = {game_id: (await games.load(game_id)).version for game_id in running}
-    reactions = Reactions(games, cast(Any, None))
+    reactions = Reactions(games, cast(Any, None), cast(Any, None))
     for row in await games.store.claim("later", limit=100, lease_ms=1_000):
         if row.kind == "turn":
             await reactions.handle(row.kind, row)

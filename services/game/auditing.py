@@ -9,6 +9,7 @@ from kozyr.game.v1 import audit_pb2, audit_pb2_grpc
 
 from services.game import audit, export, requests, views
 from services.game.disputes import DISPUTE_VERSION, Disputes
+from services.game.endings import Endings
 from services.game.games import Games
 from services.game.listing import listing_faults
 from services.game.model import Stage, State
@@ -36,10 +37,11 @@ READS_MAX = 10
 class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
     """For operators; players read, export and dispute the games they sat in, once these ended."""
 
-    def __init__(self, games: Games, peers: Peers, disputes: Disputes) -> None:
+    def __init__(self, games: Games, peers: Peers, disputes: Disputes, endings: Endings) -> None:
         self._games = games
         self._peers = peers
         self._disputes = disputes
+        self._endings = endings
 
     async def ListLogs(
         self, request: audit_pb2.ListLogsRequest, context: Any
@@ -96,6 +98,7 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         faults = faults or await listing_faults(self._games.store, game_id, rows)
         now = await self._games.store.now()
         faults = faults or await wallet_faults(self._peers, game_id, rows, now)
+        faults = [*faults, *await self._endings.faults(game_id)]
         return audit_pb2.VerifyGameResponse(
             faults=[
                 audit_pb2.Fault(version=f.version, kind=f.kind, detail=f.detail) for f in faults

@@ -6,7 +6,9 @@ doing it twice has the effect of once.
 
 import asyncio
 import hmac
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID
 
 import structlog
@@ -19,6 +21,7 @@ from kozyr.wallet.v1 import wallet_pb2
 from engines import rami
 from engines.shuffle import framed
 from services.game import domain, views
+from services.game.endings import Endings
 from services.game.games import Games
 from services.game.model import BotLevel, Stage, State
 from services.game.peers import Peers
@@ -36,6 +39,12 @@ WORK_AT_ONCE = 64
 """Due rows that one process handles at the same time."""
 BOTS_AT_ONCE = 48
 
+PASSING = (Kind.UNAVAILABLE, Kind.EXPIRED, Kind.EXHAUSTED, Kind.CONFLICT)
+"""Refusals that pass by themselves."""
+REFUSED_END_RETRY_MS = 300_000
+"""How long the end of a game waits after a refusal of another kind."""
+Step = Callable[[], Awaitable[object]]
+
 log = structlog.get_logger()
 
 
@@ -45,6 +54,7 @@ class Reactions:
 
     games: Games
     peers: Peers
+    endings: Endings
     bots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(BOTS_AT_ONCE))
     """Bots that may be asked at once; while the ai hangs, deadlines still find a free place."""
 
@@ -135,17 +145,41 @@ class Reactions:
         )
 
     async def _end(self, row: Claimed) -> None:
+        """Pay the game out and tell its table, in this order.
+
+        What is refused for a reason that time alone does not heal is tried again slowly, an
+        error in the log each time, and a fault in the game's audit until it succeeds.
+        """
         loaded = await self.games.load(row.stream)
-        state = loaded.state
+        for step, call in self._steps(row.stream, loaded.state, loaded.hash):
+            try:
+                await call()
+            except Refused as refused:
+                if refused.kind in PASSING:
+                    raise
+                log.error(
+                    "end_refused",
+                    game=str(row.stream),
+                    task=step,
+                    reason=refused.reason,
+                    attempts=row.attempts,
+                )
+                await self.endings.refused(row.stream, step, refused.reason, row.attempts)
+                refused.retry_after_ms = REFUSED_END_RETRY_MS
+                raise
+        if row.attempts > 1:
+            await self.endings.done(row.stream)
+
+    def _steps(self, game_id: UUID, state: State, head: bytes) -> Iterator[tuple[str, Step]]:
         if state.stage is Stage.FINISHED and any(seat.reservation_id for seat in state.seats):
-            await self.peers.settle(settlement(row.stream, state, loaded.hash))
+            yield "settle", partial(self.peers.settle, settlement(game_id, state, head))
         elif state.stage is Stage.CANCELLED:
             request = wallet_pb2.VoidRequest(
-                request_id=f"void:{row.stream}", game_id=str(row.stream), reason="GAME_CANCELLED"
+                request_id=f"void:{game_id}", game_id=str(game_id), reason="GAME_CANCELLED"
             )
-            await self.peers.void(request)
+            yield "void", partial(self.peers.void, request)
         if state.table_id:
-            await self.peers.report(report(row.stream, state))
+            yield "report", partial(self.peers.report, report(game_id, state))
 
 
 def settlement(game_id: UUID, state: State, head: bytes) -> wallet_pb2.SettleRequest:

@@ -9,6 +9,7 @@ from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, game_pb2_grpc
 from services.game import migrations
 from services.game.auditing import AuditServicer
 from services.game.disputes import Disputes
+from services.game.endings import Endings
 from services.game.games import Games, decider
 from services.game.listing import Listing
 from services.game.outages import Outages
@@ -39,7 +40,8 @@ async def compose(process: Process) -> Service:
     rules = decider(settings.bot_delay_ms)
     games = Games(store, rules, feed, outages, cached=settings.games_cached)
     peers = Peers(process.peers)
-    react = Reactions(games, peers).handle
+    endings = Endings(engine)
+    react = Reactions(games, peers, endings).handle
     worker = DueWorker(
         store,
         react,
@@ -59,7 +61,7 @@ async def compose(process: Process) -> Service:
             games, Listing(games, process.seal_key), watching, peers, settings, key
         )
         game_pb2_grpc.add_GameServiceServicer_to_server(servicer, server)
-        auditor = AuditServicer(games, peers, Disputes(store, process.seal_key))
+        auditor = AuditServicer(games, peers, Disputes(store, process.seal_key), endings)
         audit_pb2_grpc.add_AuditServiceServicer_to_server(auditor, server)
 
     return Service(

@@ -31,8 +31,9 @@ class DueWorker:
     """Works off the due rows of one store, up to `concurrency` at a time.
 
     A handler has four fifths of `lease_ms`. What failed comes back after `retry_ms`, doubling up
-    to `retry_max_ms`, give or take a half by `chance` (0 … 1). `idle_ms` bounds the sleep, so work
-    that another process asked for is found without being told.
+    to `retry_max_ms`, give or take a half by `chance` (0 … 1); what was Refused for longer than
+    that, when the refusal says. `idle_ms` bounds the sleep, so work that another process asked for
+    is found without being told.
     """
 
     def __init__(
@@ -151,6 +152,7 @@ class DueWorker:
             "version": claimed.version,
             "attempts": claimed.attempts,
         }
+        after_ms = self._backoff_ms(claimed.attempts)
         try:
             async with asyncio.timeout(self._lease_ms * 0.8 / 1_000):
                 await self._handler(claimed.kind, claimed)
@@ -158,6 +160,8 @@ class DueWorker:
             return
         except Refused as refused:
             log.warning("due_refused", reason=refused.reason, **facts)
+            if (refused.retry_after_ms or 0) > self._retry_max_ms:
+                after_ms = refused.retry_after_ms or 0
         except StoreUnavailable as error:
             log.warning("due_store_unavailable", problem=str(error), **facts)
         except TimeoutError:
@@ -165,7 +169,7 @@ class DueWorker:
         except Exception:
             log.exception("due_failed", **facts)
         try:
-            await self._store.postpone(claimed, self._backoff_ms(claimed.attempts))
+            await self._store.postpone(claimed, after_ms)
         except StoreUnavailable as error:
             log.warning("due_left_to_its_lease", problem=str(error), **facts)
 

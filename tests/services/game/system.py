@@ -60,13 +60,18 @@ class RandomAi(ai_pb2_grpc.AiServiceServicer):
 
 
 class Table(lobby_pb2_grpc.LobbyServiceServicer):
-    """Remembers the games it was told of."""
+    """Remembers the games it was told of; with `refusing` it takes no report."""
 
     def __init__(self) -> None:
         self.reports: list[lobby_pb2.ReportGameRequest] = []
+        self.refusing: grpc.StatusCode | None = None
+        self.refused = 0
 
     async def ReportGame(self, request: Any, context: Any) -> Any:
         """Take a report."""
+        if self.refusing is not None:
+            self.refused += 1
+            await context.abort(self.refusing, "no")
         self.reports.append(request)
         return lobby_pb2.ReportGameResponse()
 

@@ -66,7 +66,7 @@ class Hall:
         """Work off the deadline's row as it was made for this state."""
         seat = state.engine.attacker
         row = Claimed(GAME_ID, "turn", deadline_key(state, seat), state.version, 0, 1)
-        await Reactions(self.games, cast(Any, None)).handle("turn", row)
+        await Reactions(self.games, cast(Any, None), cast(Any, None)).handle("turn", row)
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ async def test_an_outage_is_credited_to_a_decision_once(hall: Hall) -> None:
 async def test_bots_that_hang_leave_room_for_deadlines(hall: Hall) -> None:
     """Further bots are put off to be asked later; a seat whose time is up is moved for."""
     state = await hall.state()
-    reactions = Reactions(hall.games, cast(Any, None), asyncio.Semaphore(0))
+    reactions = Reactions(hall.games, cast(Any, None), cast(Any, None), asyncio.Semaphore(0))
     row = Claimed(GAME_ID, "bot", f"{state.engine.attacker}.{state.turn}", state.version, 0, 1)
     with pytest.raises(Refused) as caught:
         await reactions.handle("bot", row)

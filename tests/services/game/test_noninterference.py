@@ -77,7 +77,7 @@ async def told(world: list[Append], viewer: Viewer) -> dict[str, object]:
         "report": report(GAME_ID, state).SerializeToString(deterministic=True),
     }
     if viewer is not None:
-        reactions = Reactions(games=rows, peers=None)  # type: ignore[arg-type]
+        reactions = Reactions(rows, None, None)  # type: ignore[arg-type]
         question = await reactions._question(state, viewer, bytes(32))
         seen["question"] = question.SerializeToString(deterministic=True)
     return seen
