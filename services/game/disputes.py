@@ -113,7 +113,7 @@ class Disputes:
             complaint=validate.text("complaint", request.complaint, high=WORDS_MAX),
         )
         stream = dispute_id(UUID(request.game_id), player, request.request_id)
-        return await self._transact(stream, opened, request)
+        return await self._transact(stream, opened, request, f"player:{player}")
 
     async def rule(
         self, request: audit_pb2.ResolveDisputeRequest, operator: str
@@ -128,7 +128,7 @@ class Disputes:
         stream = validate.uuid("dispute_id", request.dispute_id)
         if stream.version != DISPUTE_VERSION:
             raise invalid("dispute_id", "is not the id of a dispute")
-        return await self._transact(stream, ruled, request)
+        return await self._transact(stream, ruled, request, f"operator:{operator}")
 
     async def page(
         self, request: audit_pb2.ListDisputesRequest, caller: Caller
@@ -152,12 +152,14 @@ class Disputes:
         return response
 
     async def _transact(
-        self, stream: UUID, command: DisputeEvent, request: Message
+        self, stream: UUID, command: DisputeEvent, request: Message, asks: str
     ) -> audit_pb2.Dispute:
+        """Carry the command out once; `asks` keeps the request ids of different callers apart."""
+        request_id = getattr(request, "request_id")  # noqa: B009 - any message
         outcome = await self._streams.transact(
             stream,
             command,
-            request_id=getattr(request, "request_id"),  # noqa: B009 - any message
+            request_id=f"{asks}/{request_id}",
             body_hash=fingerprint(request),
         )
         return message(str(stream), outcome.state)

@@ -409,7 +409,10 @@ async def test_time_lost_by_an_outage_is_given_back_before_anybody_is_expired(
 
 
 async def test_disputes_are_opened_once_and_ruled_once(tmp_path: Path) -> None:
-    """A player of the game may dispute it; an operator rules; both see the outcome."""
+    """A player of the game may dispute it; an operator rules; both see the outcome.
+
+    Each may use the request id that the other has used.
+    """
     async with system(tmp_path) as house:
         request = await house.open(people=2, bots=0)
         player, operator = house.game(request.seats[0].player_id), house.operator
@@ -423,12 +426,14 @@ async def test_disputes_are_opened_once_and_ruled_once(tmp_path: Path) -> None:
         )
         assert [d.dispute_id for d in listed.disputes] == [first.dispute.dispute_id]
         ruling: Any = audit_pb2.ResolveDisputeRequest(
-            request_id="r1",
+            request_id=complaint.request_id,
             dispute_id=first.dispute.dispute_id,
             ruling=audit_pb2.RULING_DISMISSED,
             explanation="It was.",
         )
         await operator.call(operator.audits.ResolveDispute, ruling)
+        again = await operator.call(operator.audits.ResolveDispute, ruling)
+        assert again.dispute.explanation == "It was."
         ruling.request_id = "r2"
         with pytest.raises(Refused) as caught:
             await operator.call(operator.audits.ResolveDispute, ruling)
