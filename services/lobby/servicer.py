@@ -176,7 +176,7 @@ class Lobby(LobbyServiceServicer):
         validate.choice("stage", request.stage, (view_pb2.STAGE_FINISHED, view_pb2.STAGE_CANCELLED))
         command = end_of_game(request)
         await self._tables.report(table_id, command)
-        call.note(game=command.game)
+        call.note(game=command.game, table=table_id)
         return pb.ReportGameResponse()
 
     async def _act(self, request: Any, command: commands.PlayerCommand) -> pb.Table:
@@ -185,7 +185,7 @@ class Lobby(LobbyServiceServicer):
         return await self._show(table_id, table)
 
     async def _show(self, table_id: UUID, table: Table) -> pb.Table:
-        call.note(game=table_id, version=table.version)
+        call.note(table=table_id, version=table.version)
         return await self._tables.show(table_id, table, _viewer())
 
 

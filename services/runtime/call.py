@@ -19,6 +19,7 @@ class Call:
     reason: str | None = None
     cancelled: bool = False
     game: str | None = None
+    table: str | None = None
     version: int | None = None
     started: float = field(default_factory=time.monotonic)
 
@@ -48,9 +49,12 @@ def caller() -> Caller:
     return ANYONE if call is None else call.caller
 
 
-def note(game: UUID | str | None = None, version: int | None = None) -> None:
-    """Say in the RPC's log line which game, table or account id it was about, at which version."""
+def note(
+    game: UUID | str | None = None, version: int | None = None, table: UUID | None = None
+) -> None:
+    """Say in the RPC's log line which game or table it was about, at which version of it."""
     call = _CURRENT.get()
     if call is not None:
         call.game = call.game if game is None else str(game)
+        call.table = call.table if table is None else str(table)
         call.version = call.version if version is None else version

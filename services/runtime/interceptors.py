@@ -289,6 +289,7 @@ class Gate(grpc.aio.ServerInterceptor):
             role=call.caller.role.value,
             subject=call.caller.subject,
             game=call.game,
+            table=call.table,
             version=call.version,
         )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from kozyr.game.v1 import variant_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2 as pb
+from structlog.testing import capture_logs
 
 from services.kernel.errors import Kind, Refused
 from services.lobby.server import FOLDERS
@@ -378,3 +379,20 @@ async def test_the_lobby_works_the_same_on_postgresql(tmp_path: Path, postgres_u
         assert first.table.table_id == second.table.table_id
         refused = await dato.refused(pb.StartGameRequest(table_id=table.table_id))
         assert refused.reason == "NOT_HOST"
+
+
+async def test_log_lines_name_tables_as_tables_and_games_as_games(hall: Hall) -> None:
+    """A call about a table is found by `table`; only one about a game carries a game's id."""
+    nino, dato = await hall.guest("Nino"), await hall.guest("Dato")
+    with capture_logs() as lines:
+        table = await full_table(nino, azi(), dato)
+        table = await nino.until(table.table_id, is_in(PLAYING))
+        await hall.staff("game", "game").call(report(table, 395, 5, winner=0))
+    named = {
+        (line["method"].rpartition("/")[2], line["table"], line["game"])
+        for line in lines
+        if line["event"] == "rpc" and "LobbyService" in line["method"]
+    }
+    assert ("CreateTable", table.table_id, None) in named
+    assert ("SetReady", table.table_id, None) in named
+    assert ("ReportGame", table.table_id, table.game_id) in named
