@@ -10,6 +10,7 @@ import hmac
 import random
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import aclosing
 from pathlib import Path
@@ -86,6 +87,8 @@ class Caller:
         patience_ms: int = PATIENCE_MS,
     ) -> None:
         self.patience_ms = patience_ms
+        self.dropped: Counter[str] = Counter()
+        """Messages of a game's streams that came twice, other than a snapshot at a new start."""
         self._clients = {name: Client(settings.address(name), settings, token) for name in SERVICES}
 
     def stub(self, service: str, make: Callable[[Any], R]) -> R:
@@ -272,16 +275,12 @@ class Player(Caller):
 
     async def _offer(self, method: Any, asked: Message, late: Collection[str]) -> Any:
         """The reply, None where the game's own phase was over; raises any other refusal."""
-        backoff = Backoff(self.patience_ms)
-        while True:
-            try:
-                return await self.call("game", method, asked)
-            except Refused as refused:
-                if refused.reason in late:
-                    return None
-                if refused.kind is not Kind.CONFLICT:
-                    raise
-                await backoff.wait(refused)
+        try:
+            return await self.call("game", method, asked)
+        except Refused as refused:
+            if refused.reason in late:
+                return None
+            raise
 
     def acknowledged(self, game_id: str) -> seeds.Acknowledgement | None:
         """What the game service acknowledged of this player's seed, as far as it is kept."""
@@ -330,6 +329,7 @@ async def watch(
         request = game_pb2.WatchGameRequest(game_id=game_id, resume_token=token)
         stream, silence = caller.stream("game", games.WatchGame, request), FIRST_SECONDS
         lost = Refused(Kind.UNAVAILABLE, "STREAM_ENDED", "the stream ended")
+        begun = False
         try:
             while True:
                 async with asyncio.timeout(silence):
@@ -338,7 +338,11 @@ async def watch(
                 silence = silence_after(message.heartbeat_ms)
                 token = message.resume_token or token
                 view = view_of(message)
-                if view is None or view.version <= seen:
+                if view is None:
+                    continue
+                again, anew, begun = view.version <= seen, not begun, True
+                if again:
+                    caller.dropped[game_id] += not (anew and message.HasField("snapshot"))
                     continue
                 seen = view.version
                 yield message, view

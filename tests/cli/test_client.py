@@ -1,6 +1,7 @@
 """The player's client when replicas fall silent or are contended."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
@@ -31,6 +32,7 @@ class Silent:
     def __init__(self, *streams: list[game_pb2.WatchGameResponse]) -> None:
         self._streams = list(streams)
         self.tokens: list[bytes] = []
+        self.dropped: Counter[str] = Counter()
 
     async def stream(self, service: str, method: Any, request: Any) -> AsyncGenerator[Any, None]:
         """The next stream."""
@@ -57,6 +59,27 @@ async def test_a_stream_that_falls_silent_is_taken_up_elsewhere(
         seen = [view.version async for _, view in watch(cast(Caller, caller), Games, "g")]
     assert seen == [3, 5]
     assert caller.tokens == [b"", b"", b"3", b"3"]
+
+
+def step(version: int) -> game_pb2.WatchGameResponse:
+    """A step to a version, of a game in play."""
+    view = view_pb2.GameView(version=version, stage=view_pb2.STAGE_PLAYING)
+    made = game_pb2.Step(from_version=version, to_version=version, view=view)
+    return game_pb2.WatchGameResponse(step=made, heartbeat_ms=20)
+
+
+async def test_what_came_twice_is_passed_on_once_and_counted() -> None:
+    """But for the snapshot with which a stream that was taken up anew may begin."""
+    playing, finished = view_pb2.STAGE_PLAYING, view_pb2.STAGE_FINISHED
+    caller = Silent(
+        [snapshot(3, playing), step(4), step(4), snapshot(4, playing)],
+        [snapshot(4, playing), step(5)],
+        [step(5), step(6), snapshot(7, finished)],
+    )
+    async with asyncio.timeout(BOUND_SECONDS):
+        seen = [view.version async for _, view in watch(cast(Caller, caller), Games, "g")]
+    assert seen == [3, 4, 5, 6, 7]
+    assert caller.dropped == {"g": 3}
 
 
 def test_silence_is_judged_by_what_the_stream_promised() -> None:

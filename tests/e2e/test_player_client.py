@@ -1,10 +1,13 @@
 """The player's client against real services: what it promises across crashes and retries."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
+import jwt
 import pytest
 from kozyr.game.v1 import game_pb2, game_pb2_grpc, variant_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2
@@ -16,6 +19,7 @@ from services.cli.profile import ProfileFile
 from services.cli.stack import Stack
 from services.cli.tables import Tables, game_options
 from services.kernel.errors import Kind, Refused
+from services.runtime.settings import Settings
 from tests.e2e.house import FAST
 
 SECONDS = 90.0
@@ -28,14 +32,17 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
         yield running
 
 
+def durak_rules(seats: int) -> lobby_pb2.TableRules:
+    """A table of Durak where nobody need hurry."""
+    return lobby_pb2.TableRules(options=game_options("durak", {}), seats=seats, turn_ms=60_000)
+
+
 async def seated(stack: Stack, names: tuple[str, ...], bots: int) -> tuple[list[Player], str]:
     """Players at one table of Durak with bots, the game started."""
     players = [Player(stack.settings) for _ in names]
     for player, name in zip(players, names, strict=True):
         await player.sign_up(name)
-    rules = lobby_pb2.TableRules(
-        options=game_options("durak", {}), seats=len(names) + bots, turn_ms=60_000
-    )
+    rules = durak_rules(len(names) + bots)
     host = Tables(players[0])
     table = (await host.create(rules)).table_id
     for player in players[1:]:
@@ -145,3 +152,50 @@ async def test_a_stream_of_a_game_that_has_ended_ends(stack: Stack) -> None:
         messages = [message async for message in ann.watch(game)]
     assert [view.stage in ENDED for view in map(view_of, messages) if view is not None] == [True]
     await ann.close()
+
+
+class Resuming(Player):
+    """A client that remembers with which tokens its game streams were begun."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.resumed: list[tuple[str, bytes]] = []
+
+    def stream(self, service: str, method: Any, request: Any) -> AsyncGenerator[Any, None]:
+        """Begin a stream."""
+        if service == "game":
+            self.resumed.append((self.access_token, request.resume_token))
+        return super().stream(service, method, request)
+
+
+async def test_a_stream_goes_on_under_a_fresh_token_when_its_own_expires(tmp_path: Path) -> None:
+    """The server ends it; the client resumes with its last resume token: no gap, nothing twice."""
+    short = {"KOZYR_PLAYER_TOKEN_MS": "2000", "KOZYR_CLOCK_SKEW_MS": "0"}
+    async with Stack(tmp_path / "data", environment={**FAST, **short}) as stack:
+        ann = Resuming(stack.settings)
+        await ann.sign_up("Ann")
+        table = (await Tables(ann).create(durak_rules(2))).table_id
+        await Tables(ann).add_bot(table, variant_pb2.BOT_LEVEL_EASY)
+        await Tables(ann).ready(table)
+        game = await Tables(ann).started(table)
+        outlived: list[int] = []
+
+        async def outlive(view: view_pb2.GameView) -> None:
+            if view.version >= 12 and not outlived:
+                outlived.append(view.version)
+                began, _ = ann.resumed[-1]
+                expires = jwt.decode(began, options={"verify_signature": False})["exp"]
+                while time.time() < expires + 0.5:
+                    await asyncio.sleep(0.05)
+
+        async with asyncio.timeout(SECONDS):
+            seen = await drive(ann, game, play_with(1), outlive)
+        assert outlived
+        assert seen.gaps == []
+        assert seen.last.stage == view_pb2.STAGE_FINISHED
+        assert ann.dropped[game] == 0
+        (first, nothing), *later = ann.resumed
+        assert nothing == b""
+        assert later
+        assert all(token != first and resume for token, resume in later)
+        await ann.close()
