@@ -93,9 +93,9 @@ def _pair(text: str) -> tuple[str, str]:
 
 async def _offline(arguments: argparse.Namespace, seats: int, given: dict[str, str]) -> int:
     from services.ai.bots import choose
-    from services.ai.bots.choice import Level
+    from services.kernel.seats import BotLevel
 
-    level = Level[arguments.level.upper()]
+    level = BotLevel[arguments.level.upper()]
     rng = Random()  # noqa: S311 - bots mix their play; the cards come from elsewhere
 
     def chosen(view: View, history: Any) -> tuple[Any, str]:

@@ -9,7 +9,6 @@ from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import audit_pb2
 
 from engines.shuffle import digest, framed
-from services.game.views import timestamp
 from services.kernel.decider import Decider
 from services.kernel.envelope import NewEvent, Plan, Recorded
 from services.kernel.errors import invalid, not_found, precondition
@@ -17,6 +16,7 @@ from services.kernel.ids import RANDOM_BYTES, parse_uuid, uuid7
 from services.runtime import validate
 from services.runtime.auth import Caller, Role
 from services.runtime.fingerprint import fingerprint
+from services.runtime.moments import timestamp
 from services.runtime.seal import open_page, seal_page
 from services.runtime.store.api import Damaged, Store
 from services.runtime.streams import Streams

@@ -16,7 +16,6 @@ from engines.shuffle import (
 from services.game import deals
 from services.game.evolve import engine_initial, evolve, evolve_all
 from services.game.model import (
-    AbsentPolicy,
     BotTookOver,
     ClockCredited,
     CommitsClosed,
@@ -45,6 +44,7 @@ from services.kernel.errors import (
     invalid,
     precondition,
 )
+from services.kernel.seats import AbsentPolicy
 
 CREDIT_MS_MAX = 2**31 - 1
 """The most a clock is credited, in milliseconds."""

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from engines.cards import Card
+from services.kernel.seats import AbsentPolicy, BotLevel
 
 NO_GAME = UUID(int=0)
 
@@ -32,21 +33,6 @@ class SeedStatus(IntEnum):
     COMMITTED = 2
     REVEALED = 3
     ABSENT = 4
-
-
-class BotLevel(IntEnum):
-    """How well a bot plays."""
-
-    EASY = 1
-    NORMAL = 2
-    HARD = 3
-
-
-class AbsentPolicy(IntEnum):
-    """What happens when a seat does not move in time."""
-
-    EXPIRE = 1
-    BOT = 2
 
 
 @dataclass(frozen=True, slots=True)

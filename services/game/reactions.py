@@ -23,7 +23,7 @@ from engines.shuffle import framed
 from services.game import domain, views
 from services.game.endings import Endings
 from services.game.games import Games
-from services.game.model import BotLevel, Stage, State
+from services.game.model import Stage, State
 from services.game.peers import Peers
 from services.game.requests import move_of
 from services.game.results import bank_flows
@@ -31,6 +31,7 @@ from services.game.rulebook import engine_for
 from services.game.work import deadline_key
 from services.kernel.envelope import Claimed
 from services.kernel.errors import Kind, Refused, unavailable
+from services.kernel.seats import BotLevel
 
 ABSENT_LEVEL = BotLevel.NORMAL
 """The level at which a bot plays for an absent player."""

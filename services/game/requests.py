@@ -10,8 +10,9 @@ from kozyr.wallet.v1 import wallet_pb2
 from engines.shuffle import SERVER_SEED_BYTES
 from services.game import domain
 from services.game.codec import options_from_wire
-from services.game.model import AbsentPolicy, BotLevel, SeatOpened, Stage, State
+from services.game.model import SeatOpened, Stage, State
 from services.kernel.errors import invalid
+from services.kernel.seats import AbsentPolicy, BotLevel
 from services.runtime import validate
 from services.runtime.settings import Settings
 from services.runtime.wire import games as wire

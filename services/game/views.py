@@ -7,7 +7,6 @@ that viewer may know.
 from collections.abc import Sequence
 from typing import Any, assert_never
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from kozyr.game.v1 import variant_pb2, view_pb2
 
 from services.game.model import (
@@ -31,16 +30,12 @@ from services.game.model import (
 )
 from services.game.rulebook import engine_for
 from services.kernel.envelope import Recorded
+from services.runtime.moments import timestamp
 from services.runtime.wire import games as wire
 from services.runtime.wire.mapping import Mapper
 
 DEALS: Mapper[DealRevealed, view_pb2.DealRevealed] = Mapper(DealRevealed, view_pb2.DealRevealed)
 RESULTS: Mapper[Result, view_pb2.Result] = Mapper(Result, view_pb2.Result)
-
-
-def timestamp(at: int) -> Timestamp:
-    """A Timestamp of Unix microseconds."""
-    return Timestamp(seconds=at // 1_000_000, nanos=at % 1_000_000 * 1_000)
 
 
 def game_view(state: State, viewer: int | None, head: bytes) -> view_pb2.GameView:

@@ -10,8 +10,8 @@ from kozyr.lobby.events.v1 import table_pb2
 
 from services.kernel.envelope import NewEvent, Recorded
 from services.kernel.errors import Refused
+from services.kernel.seats import AbsentPolicy
 from services.lobby.model import (
-    AbsentPolicy,
     BotLevel,
     Event,
     GameEnded,

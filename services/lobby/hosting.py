@@ -7,7 +7,8 @@ from kozyr.lobby.v1 import lobby_pb2
 
 from engines.api import InvalidOption
 from services.kernel.errors import invalid
-from services.lobby.model import AbsentPolicy, Rules, Variant
+from services.kernel.seats import AbsentPolicy
+from services.lobby.model import Rules, Variant
 from services.lobby.variants import ENGINES, default_options, read_game_options, variant_of
 from services.runtime.settings import Settings
 

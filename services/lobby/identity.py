@@ -11,6 +11,7 @@ from services.lobby.accounts import Accounts
 from services.lobby.players import SIGN_UP_REQUEST_MIN, Players, Refreshing, display_name
 from services.lobby.views import player_view
 from services.runtime import validate
+from services.runtime.moments import timestamp
 from services.runtime.tokens import Signer
 
 PLAYERS_MAX = 100
@@ -80,5 +81,5 @@ class Identity(IdentityServiceServicer):
         access = self._signer.issue(player, self._token_ms)
         tokens = identity_pb2.Tokens(access_token=access, refresh_token=refresh.token)
         tokens.access_expire_time.FromSeconds(expires_at)
-        tokens.refresh_expire_time.FromMicroseconds(refresh.expires_at)
+        tokens.refresh_expire_time.CopyFrom(timestamp(refresh.expires_at))
         return tokens

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from uuid import UUID
 
+from services.kernel.seats import AbsentPolicy
+
 
 class Variant(IntEnum):
     """One of the games Kozyr hosts."""
@@ -18,19 +20,12 @@ class Variant(IntEnum):
 
 
 class BotLevel(IntEnum):
-    """How well a seat's bot plays; PERSON is no bot."""
+    """How well a seat's bot plays, as in `services.kernel.seats`; PERSON is no bot."""
 
     PERSON = 0
     EASY = 1
     NORMAL = 2
     HARD = 3
-
-
-class AbsentPolicy(IntEnum):
-    """What happens when a seat does not move in time."""
-
-    EXPIRE = 1
-    BOT = 2
 
 
 class Phase(IntEnum):

@@ -8,7 +8,8 @@ from services.lobby.choices import Choices
 from services.lobby.commands import Bot, Open, TakeSeat
 from services.lobby.evolve import rules_of, tag_of_variant
 from services.lobby.model import BotLevel, Phase, Rules, Table
-from services.lobby.tables import Found, Request, Tables, new_id
+from services.lobby.tables import Found, Request, Tables
+from services.runtime.moments import new_id
 from services.runtime.store.api import Store
 
 TRIES_MAX = 5

@@ -18,11 +18,12 @@ from services.lobby.listing import list_tables
 from services.lobby.model import BotLevel, Table, Variant
 from services.lobby.quick import QuickPlay
 from services.lobby.reports import end_of_game
-from services.lobby.tables import Request, Tables, new_id, request_of
+from services.lobby.tables import Request, Tables, request_of
 from services.lobby.variants import variant_info
 from services.lobby.watch import Watching
 from services.runtime import call, validate
 from services.runtime.auth import Role
+from services.runtime.moments import new_id
 from services.runtime.settings import Settings
 
 Context = grpc.aio.ServicerContext[Any, Any]

@@ -1,8 +1,6 @@
 """Tables in the store: acting on one, opening, finding and listing them."""
 
 import hashlib
-import secrets
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from uuid import UUID
@@ -12,7 +10,6 @@ from kozyr.lobby.v1 import lobby_pb2
 
 from services.kernel.decider import Decider
 from services.kernel.errors import Refused, precondition
-from services.kernel.ids import RANDOM_BYTES, uuid7
 from services.lobby import codec, domain
 from services.lobby.bots import new_bot
 from services.lobby.choices import Choices
@@ -22,6 +19,7 @@ from services.lobby.model import Event, Rules, Table
 from services.lobby.players import Players
 from services.lobby.views import players_at, table_view
 from services.runtime.fingerprint import fingerprint
+from services.runtime.moments import new_id
 from services.runtime.store.api import Store
 from services.runtime.streams import Streams
 
@@ -57,11 +55,6 @@ class Found:
 
     table_id: UUID
     table: Table
-
-
-def new_id() -> UUID:
-    """An id for a new table or game."""
-    return uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES))
 
 
 def request_of(actor: str, request_id: str, message: Message) -> Request:

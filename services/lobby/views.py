@@ -10,6 +10,7 @@ from services.lobby.evolve import rules_of
 from services.lobby.model import Phase, Rules, Seat, Table, Variant
 from services.lobby.players import Player
 from services.lobby.variants import write_game_options
+from services.runtime.moments import timestamp
 
 
 def table_view(
@@ -38,7 +39,7 @@ def table_view(
         start_failure=table.failure,
         version=table.version,
     )
-    view.opened_time.FromMicroseconds(table.opened_at)
+    view.opened_time.CopyFrom(timestamp(table.opened_at))
     return view
 
 

@@ -5,8 +5,6 @@ command of a batch is accepted or refused alone, and nobody is answered before t
 """
 
 import asyncio
-import secrets
-import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +12,9 @@ from typing import Protocol
 from uuid import UUID
 
 from services.kernel.errors import Kind, Refused, unavailable
-from services.kernel.ids import RANDOM_BYTES, uuid7
 from services.runtime import log
 from services.runtime.database import DATABASE_ERRORS
+from services.runtime.moments import new_id
 from services.runtime.store.api import StoreUnavailable
 from services.wallet.batch import Asked, Batch, Found, Wanted, Writing, wanted
 from services.wallet.postgres import Contended, Fold
@@ -192,7 +190,7 @@ class Folded:
 
     def fold(self, found: Found) -> Writing | None:
         """Carry the commands out on what was found; None when nothing is to be written."""
-        batch = Batch(found, new_transfer_id)
+        batch = Batch(found, new_id)
         self.outcomes = [outcome_of(batch, asked) for asked in self.asked]
         self.writing = batch.writing() if batch.has_changed() else None
         return self.writing
@@ -204,8 +202,3 @@ def outcome_of(batch: Batch, asked: Asked) -> Outcome:
         return batch.carry_out(asked)
     except Exception as error:  # noqa: BLE001 - a fault in one command is told to its caller alone
         return error
-
-
-def new_transfer_id() -> UUID:
-    """A new id; it orders nothing, so the process's own clock will do."""
-    return uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES))

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from kozyr.wallet.v1 import wallet_pb2 as pb
 
+from services.runtime.moments import timestamp
 from services.wallet.books import AccountKind, Game, Reservation, ReservationState, TransferKind
 from services.wallet.statements import Holding, StatementLine, Trial
 
@@ -51,7 +51,7 @@ def show_line(line: StatementLine) -> pb.StatementLine:
         balance_after=line.after,
         game_id="" if line.game is None else str(line.game),
         reason=line.reason or "",
-        recorded_time=show_time(line.recorded_at),
+        recorded_time=timestamp(line.recorded_at),
         version=line.version,
     )
 
@@ -65,7 +65,7 @@ def show_reservation(reservation: Reservation) -> pb.Reservation:
         chips=reservation.chips,
         state=RESERVATION_STATES[reservation.state],
         paid_out=reservation.final if reservation.state is ReservationState.POSTED else 0,
-        expire_time=show_time(reservation.expires_at),
+        expire_time=timestamp(reservation.expires_at),
         bank_in=reservation.paid_in,
         bank_out=reservation.paid_out,
         reason=reservation.reason or "",
@@ -98,10 +98,3 @@ def show_trial(trial: Trial) -> pb.TrialBalanceResponse:
         open_reservations=trial.held,
         sound=trial.sound,
     )
-
-
-def show_time(microseconds: int) -> Timestamp:
-    """A time of the database's clock."""
-    shown = Timestamp()
-    shown.FromMicroseconds(microseconds)
-    return shown

@@ -19,9 +19,10 @@ from kozyr.game.events.v1 import game_pb2 as stored
 from engines.shuffle import digest
 from services.game import domain
 from services.game.codec import encode
-from services.game.model import AbsentPolicy, Event, Result, Stage
+from services.game.model import Event, Result, Stage
 from services.game.rulebook import engine_for
 from services.kernel.envelope import Append, Head, Recorded
+from services.kernel.seats import AbsentPolicy
 from services.runtime.store.chain import GENESIS, SALT_BYTES
 from services.runtime.store.rows import chained
 from tests.proto.samples import CHOSEN, GAMES, plain

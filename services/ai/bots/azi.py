@@ -19,7 +19,6 @@ from engines.azi import (
     Move,
     Phase,
     PlayCard,
-    Standing,
     View,
     strength,
 )
@@ -63,7 +62,7 @@ def _drop(view: View, level: Level) -> Choice[Move]:
 
     def rest(move: Drop) -> tuple[float, int]:
         kept = [card for card in view.hand if card != move.card]
-        return equity(kept, turned, _players(view)), -strength(move.card, turned)
+        return equity(kept, turned, bidding.players_left(view)), -strength(move.card, turned)
 
     return Choice(max(drops, key=rest), "Drop the card whose loss hurts least.")
 
@@ -76,10 +75,10 @@ def _bid(view: View, history: Sequence[Happening], level: Level, rng: Random) ->
         return Choice(Look(), "Betting without seeing the cards is too dear here.")
     if level is Level.EASY:
         return _bid_by_trumps(view)
-    chance = equity(view.hand, _turned(view), _players(view))
+    chance = equity(view.hand, _turned(view), bidding.players_left(view))
     if level is Level.HARD:
         return bidding.bid(view, history, chance, rng)
-    raises = bidding.raised(view, 1) if chance > 1 / _players(view) + EDGE else None
+    raises = bidding.raised(view, 1) if chance > 1 / bidding.players_left(view) + EDGE else None
     return raises or bidding.stay(view, chance)
 
 
@@ -116,10 +115,6 @@ def _play(view: View, level: Level, rng: Random) -> Choice[Move]:
         return Choice(PlayCard(card), f"{text(card)} is the lowest card that may be played.")
     card = tricks.follow(cards, [play.card for play in view.trick], turned)
     return Choice(PlayCard(card), f"{text(card)} is the cheapest card that does what can be done.")
-
-
-def _players(view: View) -> int:
-    return max(sum(seat.standing is Standing.LIVE for seat in view.seats), 1)
 
 
 def _turned(view: View) -> Card:

@@ -80,7 +80,7 @@ def raised(view: View, steps: int) -> Choice[Move] | None:
 def bid(view: View, history: Sequence[Happening], chance: float, rng: Random) -> Choice[Move]:
     """A hard bot's bid: shaded by who bid before, sized by strength, with bluffs mixed in."""
     bids = read(view, history)
-    players = _players(view)
+    players = players_left(view)
     shaded = chance * max(1 - RAISER_SHADE * bids.raisers - LEVELLER_SHADE * bids.levellers, 0.1)
     mixed = rng.random()
     steps = 2 if shaded > STRONG else int(shaded > 1 / players + EDGE)
@@ -93,7 +93,7 @@ def bid(view: View, history: Sequence[Happening], chance: float, rng: Random) ->
 def blind(view: View, history: Sequence[Happening]) -> Choice[Move] | None:
     """The move of a seat that rather stays blind than looks (AZI-42); None if it should look."""
     price = view.level_price or max((view.options.min_bet + 1) // 2, 1)
-    times = BLIND_BANK.get(_players(view))
+    times = BLIND_BANK.get(players_left(view))
     if times is None or view.bank < times * price or read(view, history).raisers:
         return None
     if Level() in view.legal:
@@ -135,7 +135,7 @@ def read(view: View, history: Sequence[Happening]) -> Bids:
 
 def _bluff_rate(view: View, bids: Bids, chance: float) -> float:
     """How often a weak hand should be raised, so that levelling gains the others nothing."""
-    players = _players(view)
+    players = players_left(view)
     if bids.raisers or players > BLUFF_PLAYERS or chance > BLUFF_BELOW / players:
         return 0.0
     if view.turned is None or not any(
@@ -159,5 +159,6 @@ def _part_for_all(view: View) -> tuple[float, int]:
     return mine + price + (view.bank - mine) * part, price
 
 
-def _players(view: View) -> int:
+def players_left(view: View) -> int:
+    """How many players the bank can still go to, at least 1."""
     return max(sum(seat.standing is Standing.LIVE for seat in view.seats), 1)

@@ -1,21 +1,15 @@
 """What a bot answers, and how well it may play."""
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Generic, TypeVar
+
+from services.kernel.seats import BotLevel
 
 M = TypeVar("M")
 
 
-class Level(IntEnum):
-    """How well a bot plays; the numbers are those of `kozyr.game.v1.BotLevel`."""
-
-    EASY = 1
-    """A beginner: looks at its own hand and the table."""
-    NORMAL = 2
-    """A fair player: counts what lies face up."""
-    HARD = 3
-    """A strong player: remembers all that was public, and looks ahead."""
+Level = BotLevel
+"""How well a bot plays."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,9 @@ from services.cli.bench.store import new_stream as new_id
 from services.cli.variants import GAMES, engine
 from services.game import domain
 from services.game.evolve import evolve
-from services.game.model import AbsentPolicy, SeatOpened, Stage, State
+from services.game.model import SeatOpened, Stage, State
 from services.game.rulebook import engine_for
+from services.kernel.seats import AbsentPolicy
 from services.runtime.streams import Streams
 from services.runtime.wire import games as wire
 

@@ -9,10 +9,11 @@ from uuid import UUID
 from engines import azi, durak, rami
 from services.game import domain
 from services.game.evolve import evolve
-from services.game.model import AbsentPolicy, BotLevel, Event, SeatOpened, Stage, State
+from services.game.model import Event, SeatOpened, Stage, State
 from services.game.rulebook import engine_for
 from services.game.work import plan
 from services.kernel.envelope import Plan
+from services.kernel.seats import AbsentPolicy, BotLevel
 
 ENGINES: dict[str, Any] = {"azi": azi, "durak": durak, "rami": rami}
 GAME_ID = UUID("01890a5d-ac96-774b-bcce-b302099a8057")

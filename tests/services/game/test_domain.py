@@ -11,7 +11,6 @@ from engines.shuffle import deal_seed, digest, shuffled
 from services.game import domain
 from services.game.evolve import evolve
 from services.game.model import (
-    AbsentPolicy,
     BotTookOver,
     ClockCredited,
     DealRevealed,
@@ -28,6 +27,7 @@ from services.game.model import (
 )
 from services.game.rulebook import engine_for
 from services.kernel.errors import Kind, Refused
+from services.kernel.seats import AbsentPolicy
 from tests.services.game.logs import GAME_ID, Log, dealt, names, opened, opening, player
 
 SEED = b"s" * 16

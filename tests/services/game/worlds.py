@@ -18,11 +18,12 @@ from engines.cards import Card
 from engines.shuffle import shuffled
 from services.game import codec, deals, domain
 from services.game.evolve import evolve
-from services.game.model import AbsentPolicy, DealRevealed, Event, State
+from services.game.model import DealRevealed, Event, State
 from services.game.rulebook import engine_for
 from services.game.work import plan
 from services.kernel.envelope import Plan, Recorded
 from services.kernel.errors import Refused
+from services.kernel.seats import AbsentPolicy
 from tests.services.game.logs import GAME_ID, opening
 
 SECOND = 1_000_000

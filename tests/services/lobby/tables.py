@@ -7,6 +7,7 @@ import pytest
 from kozyr.game.v1.variant_pb2 import GameOptions
 
 from services.kernel.errors import Refused
+from services.kernel.seats import AbsentPolicy
 from services.lobby.commands import (
     Bot,
     Command,
@@ -21,7 +22,6 @@ from services.lobby.commands import (
 from services.lobby.domain import decide
 from services.lobby.evolve import evolve
 from services.lobby.model import (
-    AbsentPolicy,
     BotLevel,
     Event,
     Phase,
