@@ -146,5 +146,12 @@ class EndGame:
     left: frozenset[UUID]
 
 
+@dataclass(frozen=True, slots=True)
+class CloseIdle:
+    """Nothing has happened for long since the table's `version`: it closes."""
+
+    version: int
+
+
 PlayerCommand = TakeSeat | LeaveSeat | AddBot | RemoveBot | SetReady | StartGame | TopUp | Close
-Command = Open | PlayerCommand | Abandon | Fail | Confirm | EndGame
+Command = Open | PlayerCommand | Abandon | Fail | Confirm | EndGame | CloseIdle

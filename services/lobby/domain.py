@@ -15,6 +15,7 @@ from services.lobby.commands import (
     Abandon,
     AddBot,
     Close,
+    CloseIdle,
     Command,
     Confirm,
     EndGame,
@@ -60,7 +61,7 @@ class Moot(Exception):
 def decide(table: Table, command: Command) -> Sequence[Event]:
     """The events that follow.
 
-    Raises Refused; Moot for a step of a start, that the table no longer waits for.
+    Raises Refused; Moot for due work that the table no longer waits for.
     """
     match command:
         case Open():
@@ -69,6 +70,10 @@ def decide(table: Table, command: Command) -> Sequence[Event]:
             return _start_step(table, command)
         case EndGame():
             return _end_game(table, command)
+        case CloseIdle():
+            if table.phase is not Phase.WAITING or table.version != command.version:
+                raise Moot
+            return (TableClosed(),)
         case _:
             return _player(table, command)
 

@@ -31,6 +31,10 @@ from services.lobby.model import (
 
 START = "start"
 """The kind of due work that carries a start through; its key is the game's id."""
+IDLE = "idle"
+"""The kind of due work that closes a table at which nothing happens any more."""
+IDLE_MS = 24 * 60 * 60 * 1_000
+"""So long a table may wait without anybody doing anything there."""
 INSUFFICIENT_CHIPS = "INSUFFICIENT_CHIPS"
 STACK_BELOW_ENTRY_FEE = "STACK_BELOW_ENTRY_FEE"
 TAG_OPEN = "public"
@@ -43,12 +47,23 @@ def evolve(table: Table, event: Event, at: int) -> Table:
 
 
 def plan(before: Table, after: Table) -> Plan:
-    """The start to carry through, the tags to be found by, and whether the table has closed."""
+    """The start to carry through, the tags to be found by, and whether the table has closed.
+
+    While a table waits, whatever happens there puts its closing off; a game is never closed.
+    """
+    waits = after.phase is Phase.WAITING
+    waited = before.phase is Phase.WAITING and not waits
     starting = after.phase is Phase.STARTING and before.game != after.game
     settled = before.phase is Phase.STARTING and after.phase is not Phase.STARTING
     return Plan(
-        due=(Due(START, str(after.game), 0),) if starting else (),
-        done=((START, str(before.game)),) if settled else (),
+        due=(
+            *((Due(START, str(after.game), 0),) if starting else ()),
+            *((Due(IDLE, "", IDLE_MS),) if waits else ()),
+        ),
+        done=(
+            *(((START, str(before.game)),) if settled else ()),
+            *(((IDLE, ""),) if waited else ()),
+        ),
         tags=tuple(_tags(before, after)),
         ended=after.phase is Phase.CLOSED,
     )

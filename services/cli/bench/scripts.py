@@ -17,13 +17,13 @@ from kozyr.game.v1 import game_pb2, variant_pb2
 
 from engines.api import read_options
 from services.cli.bench.measuring import drive
-from services.cli.bench.store import new_stream as new_id
 from services.cli.variants import GAMES, engine
 from services.game import domain
 from services.game.evolve import evolve
 from services.game.model import SeatOpened, Stage, State
 from services.game.rulebook import engine_for
 from services.kernel.seats import AbsentPolicy
+from services.runtime.moments import new_id
 from services.runtime.streams import Streams
 from services.runtime.wire import games as wire
 

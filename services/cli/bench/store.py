@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from services.cli.bench import postgres
 from services.cli.bench.measuring import (
@@ -32,10 +32,10 @@ from services.cli.bench.measuring import (
 )
 from services.cli.bench.peers import Missing, Recorder, open_postgres, open_sqlite
 from services.kernel.envelope import Append, Due, NewEvent, Plan
-from services.kernel.ids import RANDOM_BYTES, uuid7
 from services.runtime.database import open_engine
 from services.runtime.eventstore import MIGRATIONS
 from services.runtime.migrate import migrate_engine
+from services.runtime.moments import new_id
 from services.runtime.store.sealing import MasterKeys
 from services.runtime.store.sql import SqlStore
 
@@ -65,7 +65,7 @@ class Line:
     """One task's stream: where it is, and a new one when it is long enough."""
 
     def __init__(self) -> None:
-        self.stream = new_stream()
+        self.stream = new_id()
         self.version = 0
         self.due: tuple[tuple[str, str], ...] = ()
 
@@ -74,11 +74,6 @@ class Line:
         self.version += 1
         if self.version == EVENTS_A_STREAM:
             self.__init__()  # type: ignore[misc]
-
-
-def new_stream() -> UUID:
-    """The id of a stream made now."""
-    return uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES))
 
 
 def appending(store: SqlStore) -> Step:

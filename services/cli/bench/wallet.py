@@ -26,8 +26,8 @@ from services.cli.bench.measuring import (
     ratio,
 )
 from services.cli.bench.store import both_bills
-from services.cli.bench.store import new_stream as new_id
 from services.runtime.database import close_engine, open_engine
+from services.runtime.moments import new_id
 from services.wallet.batch import Request
 from services.wallet.books import AccountKind, Books
 from services.wallet.domain import Grant, OpenAccount, Reserve

@@ -5,10 +5,13 @@ import random
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from services.kernel.errors import Kind, Refused, invalid, precondition
+from services.lobby.commands import Open, SetReady, TakeSeat
+from services.lobby.evolve import IDLE_MS, TAG_OPEN
 from services.lobby.model import BotLevel, Phase, Table
 from services.lobby.start import SERVICES_UNAVAILABLE, game_request, reservation_id
 from tests.services.lobby.peers import WELCOME, Peers, peers
@@ -251,7 +254,7 @@ async def test_two_replicas_at_one_start_agree(others: Peers, refusing: str | No
         )
         table = await check(second)
         assert await check(first) == table
-        assert await first.store.next_due_ms() is None
+        assert await first.is_idle()
     assert table.phase is (Phase.PLAYING if refusing is None else Phase.WAITING)
 
 
@@ -278,3 +281,44 @@ async def test_the_last_winner_is_named_by_his_seat_in_the_new_game(others: Peer
     assert game_request(TABLE, won, GAME).last_winner == 1
     gone = replace(table, last_winner=player(7))
     assert not game_request(TABLE, gone, GAME).HasField("last_winner")
+
+
+async def listed(lobby: Rig) -> list[UUID]:
+    """The tables that lists show."""
+    return [head.stream for head in await lobby.store.tagged(TAG_OPEN, ended=False)]
+
+
+async def test_a_table_where_nothing_happens_closes_after_a_day(others: Peers) -> None:
+    """Whatever happens there puts it off; then it leaves the lists, and nothing more is due."""
+    async with rig(others, no_fault) as lobby:
+        await lobby.do(Open(player(0), azi_rules(2), 0, GAME), 0)
+        lobby.clock += IDLE_MS * 1_000 - 1
+        assert not await lobby.store.claim("test", 1, 1_000)
+        await lobby.do(SetReady(player(0), True, GAME), 1)
+        lobby.clock += IDLE_MS * 1_000 - 1
+        assert not await lobby.store.claim("test", 1, 1_000)
+        assert await listed(lobby) == [TABLE]
+        lobby.clock += 1
+        (claimed,) = await lobby.store.claim("test", 1, 1_000)
+        await lobby.starter.handle(claimed.kind, claimed)
+        assert (await lobby.table()).phase is Phase.CLOSED
+        assert await listed(lobby) == []
+        assert await lobby.store.next_due_ms() is None
+
+
+async def test_a_table_that_has_moved_on_or_plays_is_not_idle(others: Peers) -> None:
+    """A row claimed before somebody came back closes nothing; a game is never closed."""
+    async with rig(others, no_fault) as lobby:
+        await lobby.do(Open(player(0), azi_rules(2), 0, GAME), 0)
+        lobby.clock += IDLE_MS * 1_000
+        (claimed,) = await lobby.store.claim("test", 1, 1_000)
+        await lobby.do(TakeSeat(player(1), None, 0, "", GAME), 1)
+        await lobby.starter.handle(claimed.kind, claimed)
+        await lobby.store.drop(claimed)
+        assert (await lobby.table()).phase is Phase.WAITING
+        assert await lobby.store.next_due_ms() == IDLE_MS
+        for number in range(2):
+            await lobby.do(SetReady(player(number), True, GAME), 2 + number)
+        await lobby.work()
+        assert (await lobby.table()).phase is Phase.PLAYING
+        assert await lobby.store.next_due_ms() is None

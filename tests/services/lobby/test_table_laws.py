@@ -5,13 +5,14 @@ from uuid import UUID
 
 import pytest
 
-from services.kernel.envelope import NewEvent, Recorded
+from services.kernel.envelope import Due, NewEvent, Recorded
 from services.kernel.errors import Refused
 from services.lobby.codec import SCHEMA, decode, encode
 from services.lobby.commands import (
     Abandon,
     AddBot,
     Close,
+    CloseIdle,
     Command,
     Confirm,
     EndGame,
@@ -26,7 +27,7 @@ from services.lobby.commands import (
     TopUp,
 )
 from services.lobby.domain import Moot, decide
-from services.lobby.evolve import START, evolve, plan
+from services.lobby.evolve import IDLE, IDLE_MS, START, evolve, plan
 from services.lobby.model import BotLevel, Event, Phase, Table
 from services.runtime.store.api import Damaged
 from tests.services.lobby.tables import AT, azi_rules, bot, durak_rules, game, player
@@ -86,6 +87,7 @@ def any_command(chance: random.Random, table: Table, number: int) -> Command:
         (2, Fail(present)),
         (2, finished),
         (1, EndGame(present, False, (), None, gone)),
+        (1, CloseIdle(table.version - chance.choice([1, 1, 1, 5]))),
     ]
     return chance.choices([c for _, c in choices], [w for w, _ in choices])[0]
 
@@ -115,11 +117,17 @@ def check(table: Table) -> None:
 
 
 def expect_plan(before: Table, after: Table, due: set[tuple[str, str]]) -> None:
-    """A start is due exactly while one is under way, whatever the table went through."""
+    """A start is due exactly while one is under way, whatever the table went through.
+
+    A closing is due exactly while the table waits, and put off by whatever happens there.
+    """
     planned = plan(before, after)
     due.difference_update(planned.done)
     due.update((work.kind, work.key) for work in planned.due)
     expected = {(START, str(after.game))} if after.phase is Phase.STARTING else set()
+    if after.phase is Phase.WAITING:
+        expected.add((IDLE, ""))
+        assert Due(IDLE, "", IDLE_MS) in planned.due
     assert due == expected
     assert planned.ended == (after.phase is Phase.CLOSED)
 
