@@ -1,35 +1,25 @@
-"""What keeps running beside a store is watched, and fairly."""
-
-import asyncio
+"""Whether a service's master keys are all there, on both engines."""
 
 import pytest
 
-from services.runtime import eventstore
-from services.runtime.drain import Drain
+from services.runtime.eventstore import require_keys
+from services.runtime.server import CannotStart
+from services.runtime.store.sealing import MasterKeys
+from services.runtime.store.sql import SqlStore
+from tests.runtime.appends import append, numbered
+from tests.runtime.conftest import KEYS
+
+OTHER = bytes(32)
 
 
-async def watched(looks: list[bool], monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Watch a part that is healthy as `looks` say, draining after the last; the looks left."""
-    monkeypatch.setattr(eventstore, "WATCHED_EVERY_S", 0.0)
-    drain, left = Drain(), list(looks)
-
-    def healthy() -> bool:
-        found = left.pop(0)
-        if not left:
-            drain.started.set()
-        return found
-
-    async with asyncio.timeout(10):
-        await eventstore._until(drain, healthy)
-    return left
-
-
-async def test_a_part_found_dead_twice_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not come back by itself."""
-    with pytest.raises(eventstore.Unhealthy):
-        await watched([True, False, False, True], monkeypatch)
-
-
-async def test_a_pause_of_the_whole_process_is_no_death(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a machine was frozen, the part has a moment to come round before it is judged."""
-    assert await watched([True, False, True, False, True], monkeypatch) == []
+async def test_every_master_key_in_use_must_be_there_and_open_something(store: SqlStore) -> None:
+    """An empty database needs none; a missing key and one that is only named so are told."""
+    engine = store._engine
+    await require_keys(engine, MasterKeys("second", {"second": OTHER}))
+    for number in range(3):
+        await store.append(append(0, stream=numbered(number), secret=b"hidden"))
+    await require_keys(engine, KEYS)
+    await require_keys(engine, MasterKeys("second", {**KEYS.keys, "second": OTHER}))
+    for keys in ({"second": OTHER}, {"second": OTHER, "first": OTHER}):
+        with pytest.raises(CannotStart, match=r"not in the key folder: first;"):
+            await require_keys(engine, MasterKeys("second", keys))

@@ -6,6 +6,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import grpc
 import pytest
@@ -13,7 +14,12 @@ from kozyr.game.v1 import audit_pb2
 from structlog.testing import capture_logs
 
 from services.game import reactions
-from tests.services.game.system import System, system
+from services.game.endings import Endings
+from services.game.server import FOLDERS
+from services.runtime.database import SQLITE, close_engine, open_engine
+from services.runtime.migrate import migrate_engine
+from tests import postgres
+from tests.services.game.system import System, new_id, system
 from tests.services.game.test_service import settled
 
 
@@ -103,3 +109,27 @@ async def test_a_neighbour_that_is_away_refuses_nothing(tmp_path: Path) -> None:
             house.table.refusing = None
             await settled(house)
     assert refusals(lines) == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_the_last_refusal_of_an_end_stands_until_it_is_done(
+    tmp_path: Path, kind: str
+) -> None:
+    """On both engines: a later refusal takes the place of the one before."""
+    made = postgres.create_database() if kind == "postgresql" else ""
+    engine = open_engine(made or f"{SQLITE}:///{tmp_path}/game.db")
+    try:
+        await migrate_engine(engine, FOLDERS)
+        endings, game, other = Endings(engine), UUID(new_id()), UUID(new_id())
+        await endings.refused(game, "settle", "RESERVATION_MISMATCH", 1)
+        await endings.refused(game, "report", "NOT_THE_TABLES_GAME", 2)
+        (fault,) = await endings.faults(game)
+        assert fault.detail == "report is refused: NOT_THE_TABLES_GAME, 2 times"
+        assert await endings.faults(other) == []
+        await endings.done(other)
+        await endings.done(game)
+        assert await endings.faults(game) == []
+    finally:
+        await close_engine(engine)
+        if made:
+            postgres.drop_database(made)
