@@ -114,7 +114,7 @@ async def measure(effort: Effort, server_url: str, tell: Callable[[str], None]) 
         sessions = postgres.Sessions(opened[0], embedded=effort.database_url is None)
         tell("accounts")
         accounts = await open_accounts(ledger, ACCOUNTS if effort.slice(SECONDS) >= WHOLE else FEW)
-        hot = accounts[:1]
+        hot, accounts = accounts[:1], accounts[1:]
         calls = [await connection.prepare(CALL) for connection in opened]
 
         def sides_of(name: str, holders: list[UUID]) -> dict[str, Side]:
