@@ -126,7 +126,9 @@ class Reactions:
                 late = refused.reason == "DEADLINE_PASSED"
                 if late and await self.games.credit(row.stream, turn):
                     continue
-                if _is_asked((await self.games.load(row.stream)).state, seat, turn):
+                if late:  # the row was taken up late; the deadline's own move follows
+                    log.warning("bot_move_late", game=str(row.stream), seat=seat)
+                elif _is_asked((await self.games.load(row.stream)).state, seat, turn):
                     # The deadline's own move follows; no bot must get here by its choice.
                     log.error(
                         "bot_move_refused", game=str(row.stream), seat=seat, reason=refused.reason
