@@ -20,7 +20,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo run test check lint types proto freeze laws drill bench lock clean
+.PHONY: help demo run test check lint types proto freeze laws drill sim bench lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,10 @@ laws: $(DEV) ## Play N=5000 games of each kind against the laws of the games
 
 drill: $(DEV) ## Break services, database and disk for MINUTES=3 while games are played; SEED=n replays
 	$(BIN)/python -m tests.drill --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+sim: $(DEV) ## Simulate the whole system through faults, N=50 runs from SEED=1 on; a failure names its seed
+	$(BIN)/python -m tests.sim.run --seed $(or $(SEED),1) \
+		--runs $(if $(filter command line,$(origin N)),$(N),50) $(ARGS)
 
 bench: $(BENCH) ## Measure everything beside its ceiling or peer (docs/bench.md); WHAT=store for one
 	$(BIN)/kozyr bench $(WHAT) $(ARGS)

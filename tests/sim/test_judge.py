@@ -1,0 +1,100 @@
+"""What the judge is worth: a service that breaks a promise is found out by some seed."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from services.game import views, watching
+from services.game.games import Games
+from services.game.outages import Outages
+from services.game.peers import Peers
+from services.runtime.store.sql import SqlStore
+from tests.sim.run import simulate
+
+Breaks = Callable[[pytest.MonkeyPatch], None]
+
+
+def forgets_requests(patch: pytest.MonkeyPatch) -> None:
+    """Repeated requests are not recognised."""
+
+    async def find(_store: SqlStore, _stream: UUID, _request: str) -> None:
+        return None
+
+    patch.setattr(SqlStore, "find_request", find)
+
+
+def credits_no_outage(patch: pytest.MonkeyPatch) -> None:
+    """Outages count for nothing."""
+
+    async def since(_outages: Outages, _at: int) -> int:
+        return 0
+
+    patch.setattr(Outages, "since", since)
+
+
+def lays_no_tombstone(patch: pytest.MonkeyPatch) -> None:
+    """A start that was given up may open later."""
+
+    async def cancel(_games: Games, _game: UUID, _request: Any) -> bool:
+        return False
+
+    patch.setattr(Games, "cancel", cancel)
+
+
+def shows_the_next_hand(patch: pytest.MonkeyPatch) -> None:
+    """Everybody is shown the next seat's cards."""
+    view = views.game_view
+
+    def of_another(state: Any, viewer: int | None, head: bytes) -> Any:
+        seats = len(state.seats)
+        other = view(state, None if viewer is None else (viewer + 1) % seats, head)
+        if viewer is not None:
+            other.seat = viewer
+        return other
+
+    patch.setattr(views, "game_view", of_another)
+
+
+def loses_steps(patch: pytest.MonkeyPatch) -> None:
+    """A watcher who resumes misses a step."""
+    sign = watching.Watching._sign
+
+    def ahead(followed: Any, message: Any, game: UUID, subject: str, version: int) -> Any:
+        return sign(followed, message, game, subject, version + 1)
+
+    patch.setattr(watching.Watching, "_sign", ahead)
+
+
+def never_pays(patch: pytest.MonkeyPatch) -> None:
+    """Finished games are not settled."""
+
+    async def settle(_peers: Peers, _request: Any) -> None:
+        return None
+
+    patch.setattr(Peers, "settle", settle)
+
+
+@pytest.mark.parametrize(
+    ("breaks", "acts", "word"),
+    [
+        (forgets_requests, (), "TABLE_EXISTS"),
+        (credits_no_outage, ("blackout",), "expired"),
+        (lays_no_tombstone, ("away",), "may open"),
+        (shows_the_next_hand, ("grow",), "hidden cards"),
+        (loses_steps, ("grow",), "version"),
+        (never_pays, ("grow",), "held"),
+    ],
+)
+def test_a_broken_promise_is_found(
+    monkeypatch: pytest.MonkeyPatch, breaks: Breaks, acts: tuple[str, ...], word: str
+) -> None:
+    """Some seed shows it, and says what was broken."""
+    breaks(monkeypatch)
+    for seed in range(1, 60):
+        problem = simulate(seed, *acts).problem
+        if problem is not None:
+            assert word in problem
+            return
+    raise AssertionError("no seed shows it")
