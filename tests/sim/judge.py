@@ -337,7 +337,9 @@ class Judge:
         """What is still to be done, in words; empty when nothing is."""
         left = []
         for name in ("game", "lobby"):
-            rows = self._raw[name].execute("SELECT kind, key, attempts FROM due").fetchall()
+            # A table that waits has a row that closes it after a day; it is nothing left undone.
+            due = "SELECT kind, key, attempts FROM due WHERE kind <> 'idle'"
+            rows = self._raw[name].execute(due).fetchall()
             left += [f"due {name} {row}" for row in rows]
         running = self._raw["game"].execute("SELECT stream FROM heads WHERE NOT ended").fetchall()
         left += [f"game {row[0]} runs" for row in running]
