@@ -21,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
         "Write a finished game, rows and all, as one JSON document.",
         "kozyr export last --to game.json",
     )
-    finding.add_game(made)
+    finding.add_game(made, ended=True)
     made.add_argument("--to", type=Path, metavar="FILE", help="write here instead of to the output")
     made.add_argument("--mine", action="store_true", help="as a player who sat in the game")
     add_flags(made)
@@ -38,7 +38,7 @@ async def _export(arguments: argparse.Namespace) -> int:
     opened = finding.as_player(where) if arguments.mine else finding.as_operator(where)
     async with opened as caller:
         stub: Any = caller.stub("game", audit_pb2_grpc.AuditServiceStub)
-        game = await finding.game_id(caller, arguments.game)
+        game = await finding.game_id(caller, arguments.game, ended=True)
         request = audit_pb2.ExportGameRequest(game_id=game)
         pieces = [piece.chunk async for piece in caller.stream("game", stub.ExportGame, request)]
     document = b"".join(pieces)

@@ -24,9 +24,12 @@ LAST = "last"
 LEVEL_NAMES = {value: name for name, value in LEVELS.items()}
 
 
-def add_game(parser: argparse.ArgumentParser) -> None:
-    """The argument that names a game."""
-    parser.add_argument("game", metavar="GAME", help="a game's id, or `last` for the newest")
+def add_game(parser: argparse.ArgumentParser, *, ended: bool = False) -> None:
+    """The argument that names a game, with `ended` one that has ended."""
+    kind = "finished game" if ended else "game"
+    parser.add_argument(
+        "game", metavar="GAME", help=f"a game's id, or `last` for the newest {kind}"
+    )
 
 
 def add_look(parser: argparse.ArgumentParser) -> None:
@@ -59,15 +62,21 @@ async def as_player(settings: Settings, profile: str = "player") -> AsyncIterato
         await player.close()
 
 
-async def game_id(caller: Caller, named: str) -> str:
-    """The id of the game that is meant; raises Failure."""
+async def game_id(caller: Caller, named: str, *, ended: bool = False) -> str:
+    """The id of the game that is meant, `last` being with `ended` one that has ended.
+
+    Raises Failure.
+    """
     if named != LAST:
         if parse_uuid(named) is None:
             raise Failure(f"{named!r} is no game's id; `kozyr games` lists them")
         return named
-    async for game in games(caller, game_pb2.ListGamesRequest(page_size=1)):
+    request = game_pb2.ListGamesRequest(page_size=1)
+    if ended:
+        request.running = False
+    async for game in games(caller, request):
         return game.game_id
-    raise Failure("there is no game yet")
+    raise Failure("no game has ended yet" if ended else "there is no game yet")
 
 
 async def games(

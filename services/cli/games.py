@@ -8,7 +8,7 @@ from kozyr.game.v1 import game_pb2
 
 from services.cli import finding
 from services.cli.addresses import add_flags, settings
-from services.cli.outcome import FINE
+from services.cli.outcome import FINE, USAGE, Failure
 from services.cli.shown import STAGES, when
 from services.cli.terminal import command, emit, grid, show
 from services.runtime.wire import games as wire
@@ -39,6 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _list(arguments: argparse.Namespace) -> int:
+    if arguments.most < 1:
+        raise Failure("--most: must be at least 1", USAGE)
     where = settings(arguments)
     request = game_pb2.ListGamesRequest(player_id=arguments.player, table_id=arguments.table)
     if arguments.running or arguments.ended:

@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def overview() -> str:
     """What there is, one line a command."""
-    lines = ["usage: kozyr COMMAND …", "", "Azi, Durak and Rami: hosted, logged, replayed.", ""]
+    lines = ["usage: kozyr COMMAND ...", "", "Azi, Durak and Rami: hosted, logged, replayed.", ""]
     lines += [f"  {name:<9} {summary}" for name, summary in COMMANDS.items()]
     lines += ["", "`kozyr COMMAND --help` says more; begin with `kozyr up` or"]
     lines += ["`kozyr play durak --offline`."]

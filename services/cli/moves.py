@@ -8,6 +8,7 @@ import engines.azi
 import engines.durak
 import engines.rami
 from engines.cards import RANKS, SUITS, Card, card
+from engines.cards import text as card_text
 from services.cli.pictures import Move, View
 from services.cli.pictures.look import SIGNS
 
@@ -34,8 +35,23 @@ def read_card(text: str) -> Card:
     return card(SUITS.index(suit), RANKS.index(rank))
 
 
+PACKS: Mapping[str, frozenset[Card]] = {
+    "azi": frozenset(engines.azi.PACK),
+    "durak": frozenset(engines.durak.PACK),
+}
+"""The cards of the games that leave some of the 52 out."""
+
+
 def read_move(game: str, text: str, view: View) -> Move:
     """The move a person means; raises ValueError saying what is not understood."""
+    made = _read(game, text, view)
+    named = getattr(made, "card", None)
+    if named is not None and named not in PACKS.get(game, (named,)):
+        raise ValueError(f"{game} is played without the {card_text(named)}")
+    return made
+
+
+def _read(game: str, text: str, view: View) -> Move:
     words = text.replace(",", " ").split()
     if not words:
         raise ValueError("type the number of a move, or the move itself")

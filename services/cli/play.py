@@ -50,10 +50,16 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--bots", type=int, metavar="N", help="bots (all other seats)")
     made.add_argument("--level", choices=sorted(LEVELS), default="normal", help="of the bots")
     made.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", help="a rule option"
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a rule option (engines/GAME/RULES.md)",
     )
     made.add_argument("--join", metavar="TABLE", help="sit down at this table instead")
-    made.add_argument("--seconds", type=int, default=120, help="time for a decision (120)")
+    made.add_argument(
+        "--seconds", type=int, default=120, metavar="N", help="time for a decision (120)"
+    )
     made.add_argument("--offline", action="store_true", help="no server: engine and bots in here")
     made.add_argument("--name", help="your name, the first time")
     made.add_argument("--profile", default="player", help="which of your accounts (player)")
@@ -65,15 +71,19 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: argparse.Namespace) -> int:
     """Play."""
     rules = engine(arguments.game)
-    seats = arguments.seats or (
-        SEATS[arguments.game] if arguments.bots is None else arguments.bots + 1
-    )
+    seats = arguments.seats
+    if seats is None:
+        seats = arguments.bots + 1 if arguments.bots else SEATS[arguments.game]
     if seats not in rules.SEATS:
         most = rules.SEATS[-1]
         raise Failure(f"{arguments.game} has {rules.SEATS[0]} to {most} seats, not {seats}", USAGE)
     bots = seats - 1 if arguments.bots is None else arguments.bots
     if not 0 <= bots < seats:
         raise Failure(f"--bots: 0 to {seats - 1} at a table of {seats}", USAGE)
+    if arguments.offline and bots != seats - 1:
+        raise Failure("--bots: without a server all other seats are bots'", USAGE)
+    if arguments.seconds < 1:
+        raise Failure("--seconds: must be at least 1", USAGE)
     try:
         given = dict(_pair(text) for text in arguments.option)
         read_values(rules.Options, given)
@@ -130,7 +140,7 @@ async def _online(
         async with Lines() as lines:
             if running is not None:
                 show(["You are in a game already; it goes on."])
-                await sit(await sit_down(player, running, ascii_only=arguments.ascii), lines)
+                await _sit(player, running, lines, arguments)
                 return FINE
             await _at_table(player, lines, arguments, seats, bots, given)
     finally:
@@ -187,11 +197,12 @@ async def _at_table(
     try:
         while True:
             await tables.ready(table.table_id)
-            with progress(f"table {table.table_id}: waiting for all to be ready"):
-                last = await tables.started(table.table_id, last)
-            show([f"table {table.table_id}, game {last}"])
-            online = await sit_down(player, last, ascii_only=arguments.ascii)
-            if not await sit(online, lines):
+            started = await _started(tables, table.table_id, last, lines, arguments.game)
+            if started is None:
+                return
+            last = started
+            show([f"table {table.table_id}", f"game  {last}"])
+            if not await _sit(player, last, lines, arguments):
                 return
             table = await tables.settled(table.table_id, table.games_played + 1)
             show(_standing(table, player.player_id))
@@ -199,6 +210,49 @@ async def _at_table(
                 return
     finally:
         await _stand_up(tables, table.table_id)
+
+
+async def _started(tables: Tables, table_id: str, last: str, lines: Lines, game: str) -> str | None:
+    """Wait for the next game at the table; its id, None if the person would rather leave."""
+    table = await tables.get(table_id)
+    free = sum(not seat.player_id for seat in table.seats)
+    if free:
+        show(
+            [
+                f"Seats free: {free}. Others sit down (here each with a --profile) by",
+                f"  kozyr play {game} --join {table_id}",
+            ]
+        )
+    starting = asyncio.ensure_future(tables.started(table_id, last))
+    leaving = asyncio.ensure_future(_told_to_leave(lines))
+    try:
+        with progress("waiting for all to be ready (q leaves)"):
+            await asyncio.wait((starting, leaving), return_when=asyncio.FIRST_COMPLETED)
+        return starting.result() if starting.done() else None
+    finally:
+        for task in (starting, leaving):
+            task.cancel()
+        await asyncio.gather(starting, leaving, return_exceptions=True)
+
+
+async def _told_to_leave(lines: Lines) -> None:
+    """Wait until a person says so; a script's lines are for the game."""
+    if not lines.interactive:
+        await asyncio.Event().wait()
+    while (line := await lines.next()) is not None:
+        if line.strip().lower() in ("q", "quit"):
+            return
+
+
+async def _sit(player: Player, game: str, lines: Lines, arguments: argparse.Namespace) -> bool:
+    """Play a game of the services; whoever interrupts it is told how to come back."""
+    online = await sit_down(player, game, ascii_only=arguments.ascii)
+    try:
+        return await sit(online, lines)
+    except asyncio.CancelledError:
+        profile = "" if arguments.profile == "player" else f" --profile {arguments.profile}"
+        show(["", f"Your seat stays yours: `kozyr play {online.game}{profile}` goes on."])
+        raise
 
 
 def _standing(table: lobby_pb2.Table, player_id: str) -> list[str]:

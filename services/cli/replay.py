@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
         "step is printed.",
         "kozyr replay last --step",
     )
-    finding.add_game(made)
+    finding.add_game(made, ended=True)
     how = made.add_mutually_exclusive_group()
     how.add_argument("--at", type=int, metavar="N", help="only the state at version N")
     how.add_argument("--step", action="store_true", help=f"wait for keys ({STEP_HELP})")
@@ -72,7 +72,7 @@ async def _replay(arguments: argparse.Namespace) -> int:
     where = settings(arguments)
     opened = finding.as_player(where) if arguments.mine else finding.as_operator(where)
     async with opened as caller:
-        steps = await steps_of(caller, await finding.game_id(caller, arguments.game))
+        steps = await steps_of(caller, await finding.game_id(caller, arguments.game, ended=True))
         if not steps:
             raise Failure("the game's log is empty", WRONG)
         seats = steps[-1].views[0].seats

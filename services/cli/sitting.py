@@ -18,6 +18,7 @@ from services.cli.pictures.look import Look, wrapped
 from services.cli.terminal import show
 from services.kernel.errors import Refused
 
+BEGINNING = "h tells what can be typed, q leaves the game."
 HELP = (
     "a number makes that move, or type it: {usage}",
     "t shows the table | ? asks a bot what it would do | h shows this | q leaves the game",
@@ -78,6 +79,8 @@ async def sit(table: Table, lines: Lines) -> bool:
     answered: Asked | None = None
     upcoming = asyncio.ensure_future(anext(moments, None))
     typed = asyncio.ensure_future(lines.next())
+    if lines.interactive:
+        show([BEGINNING])
     try:
         while True:
             listening = lines.interactive or asked != answered
@@ -100,6 +103,8 @@ async def sit(table: Table, lines: Lines) -> bool:
                     return False
                 if await _answer(table, view, line.strip()):
                     answered = asked
+                elif lines.interactive and view is not None and table.seat in view.to_act:
+                    show(choices(table.game, view, table.look))
                 typed = asyncio.ensure_future(lines.next())
     finally:
         await _end(upcoming, typed, lines)
@@ -195,6 +200,7 @@ async def _answer(table: Table, view: View | None, line: str) -> bool:
 
 
 def refusal_lines(refusal: Refused | RuleViolation) -> Sequence[str]:
-    """A refusal in words, its reason first."""
+    """A refusal in words, its reason once."""
     text = refusal.message if isinstance(refusal, Refused) else f"the rules refuse it: {refusal}"
-    return pictures.fold(f"refused: {refusal.reason}: {text}")
+    named = text if refusal.reason in text else f"{refusal.reason}: {text}"
+    return pictures.fold(f"refused: {named}")

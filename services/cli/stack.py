@@ -71,7 +71,10 @@ class Stack:
 
     async def __aenter__(self) -> Self:
         """Make keys, start all four, and wait until each is ready; raises Failure."""
-        self.logs.mkdir(parents=True, exist_ok=True)
+        try:
+            self.logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Failure(f"{self.logs}: {error.strerror}") from None
         ensure_keys(self.settings.keys())
         starts = [asyncio.ensure_future(self.start(name)) for name in SERVICES]
         try:

@@ -2,23 +2,27 @@
 
 import argparse
 import asyncio
+import shlex
+import shutil
 import signal
+import sys
 from pathlib import Path
 
 from services.cli.addresses import data_folder
-from services.cli.outcome import FINE, WRONG
+from services.cli.outcome import FINE, USAGE, WRONG, Failure
 from services.cli.stack import PORT_BASE, Stack, free_ports, ports_from
 from services.cli.terminal import command, progress, show
 from services.runtime.settings import SERVICES
 
+PORT_BASE_MAX = 65_536 - len(SERVICES)
 NEXT = (
-    ("kozyr play durak", "play at this terminal against bots (or azi, or rami)"),
+    ("kozyr play durak", "play against bots (azi and rami as well)"),
     ("kozyr games", "list games"),
     ("kozyr watch last", "follow the newest game"),
-    ("kozyr replay last", "step through it once it is finished"),
+    ("kozyr replay last", "every step of the newest finished game"),
     ("kozyr audit --all", "execute every log again and check it"),
     ("kozyr wallet trial-balance", "see that no chip appeared or vanished"),
-    ("kozyr token operator", "a token for grpcurl; the servers tell what they offer"),
+    ("kozyr token operator", "a token for grpcurl (reflection is on)"),
 )
 
 
@@ -51,6 +55,8 @@ async def _up(arguments: argparse.Namespace) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    if not 1 <= arguments.port_base <= PORT_BASE_MAX:
+        raise Failure(f"--port-base: must be 1 to {PORT_BASE_MAX}", USAGE)
     ports = free_ports() if arguments.free_ports else ports_from(arguments.port_base)
     stack = Stack(data_folder(arguments), ports)
     with progress("starting lobby, game, ai and wallet"):
@@ -63,7 +69,7 @@ async def _up(arguments: argparse.Namespace) -> int:
             return FINE
         await starting
     try:
-        show(_welcome(stack, default_data=arguments.data is None))
+        show(_welcome(stack))
         died = asyncio.ensure_future(stack.died())
         await asyncio.wait((died, asked), return_when=asyncio.FIRST_COMPLETED)
         if died.done():
@@ -77,10 +83,12 @@ async def _up(arguments: argparse.Namespace) -> int:
         await stack.__aexit__()
 
 
-def _welcome(stack: Stack, *, default_data: bool) -> list[str]:
+def _welcome(stack: Stack) -> list[str]:
     lines = [f"{name:<7} {stack.address(name)}" for name in SERVICES]
     lines += [f"data    {stack.data}", "", "Next, in another terminal:"]
-    if not default_data:
-        lines.append(f"  export KOZYR_DATA={stack.data}")
+    activate = Path(sys.executable).with_name("activate")
+    if shutil.which("kozyr") is None and activate.exists():
+        lines.append(f"  . {shlex.quote(str(activate))}")
+    lines.append(f"  export KOZYR_DATA={shlex.quote(str(stack.data))}")
     lines += [f"  {typed:<28}{meaning}" for typed, meaning in NEXT]
     return [*lines, "", "Ctrl-C stops all."]

@@ -35,6 +35,9 @@ def opening(name: str, seats: int, options: Any = None) -> Any:
 def read_values(options: Any, given: Mapping[str, str]) -> Any:
     """An `Options` dataclass from names and typed text; raises InvalidOption."""
     defaults = {field.name: field.default for field in fields(options)}
+    for name in given:
+        if name not in defaults:
+            raise InvalidOption(name, f"no such option; there are {', '.join(sorted(defaults))}")
     return read_options(options, {n: _value(n, text, defaults.get(n)) for n, text in given.items()})
 
 

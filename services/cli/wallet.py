@@ -34,8 +34,8 @@ def parser() -> argparse.ArgumentParser:
     stating.add_argument("--most", type=int, default=50, metavar="N", help="lines (50)")
     granting = doing.add_parser("grant", help="give chips from the house, as an operator")
     granting.add_argument("account", metavar="ACCOUNT", help="the player's id")
-    granting.add_argument("chips", type=int, help="how many")
-    granting.add_argument("reason", help="why")
+    granting.add_argument("chips", type=int, metavar="CHIPS", help="how many")
+    granting.add_argument("reason", metavar="REASON", help="why")
     trial = doing.add_parser("trial-balance", help="all balances by kind; exits 1 if unsound")
     for each in (showing, stating):
         each.add_argument("account", nargs="?", default="", metavar="ACCOUNT", help="a player's id")

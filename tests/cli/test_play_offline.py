@@ -40,7 +40,7 @@ def test_a_whole_game_is_played_without_a_server(game: str, tty: bool, tmp_path:
 
 def test_moves_are_typed_in_words_and_refusals_give_the_reason(tmp_path: Path) -> None:
     """Nonsense, an illegal move, help, the table and a hint are answered; then the game goes on."""
-    typed = iter(["castle", "beat 2S", "h", "t", "?", "1", "q"])
+    typed = iter(["castle", "pass", "h", "t", "?", "1", "q"])
     code, said = talk(
         *("play", "durak", "--offline", "--seats", "2", "--ascii"),
         given={"KOZYR_HOME": str(tmp_path)},
@@ -54,6 +54,21 @@ def test_moves_are_typed_in_words_and_refusals_give_the_reason(tmp_path: Path) -
     assert "A bot would " in text
     assert "You have left the game." in said
     assert text.isascii()
+
+
+def test_the_moves_are_shown_again_after_what_was_none(tmp_path: Path) -> None:
+    """At a terminal nonsense, refusals, help and an empty line leave the moves in sight."""
+    typed = iter(["castle", "beat 2S", "take nothing", "", "h", "q"])
+    code, said = talk(
+        *("play", "durak", "--offline", "--seats", "2"),
+        given={"KOZYR_HOME": str(tmp_path)},
+        reply=lambda line: next(typed) if line.startswith("your move") else None,
+        tty=True,
+    )
+    assert code == 0
+    assert said[0].startswith("h tells what can be typed")
+    assert "? durak is played without the 2S" in said
+    assert len([line for line in said if line.startswith("your move")]) == 6
 
 
 def test_the_end_of_the_input_leaves_the_game(tmp_path: Path) -> None:
@@ -73,7 +88,11 @@ def test_the_end_of_the_input_leaves_the_game(tmp_path: Path) -> None:
         (("azi", "--option", "deal_size=5"), "deal_size: must be one of 3, 4"),
         (("rami", "--option", "target=much"), "target: must be a whole number"),
         (("rami", "--option", "jokers=2"), "jokers: no such option"),
+        (("rami", "--option", "jokers=2"), "there are"),
         (("rami", "--option", "target"), "'target' is not NAME=VALUE"),
+        (("durak", "--seats", "0"), "durak has 2 to 6 seats, not 0"),
+        (("durak", "--bots", "0"), "all other seats are bots'"),
+        (("durak", "--seconds", "0"), "--seconds: must be at least 1"),
     ],
 )
 def test_what_cannot_be_played_is_a_usage_error(

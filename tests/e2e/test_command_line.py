@@ -9,9 +9,11 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
+from services.cli.main import INTERRUPTED
 from services.cli.outcome import FINE, UNREACHABLE, USAGE, WRONG
 from tests.cli.talking import environment, kozyr, run, talk
 
@@ -102,8 +104,25 @@ def test_up_says_where_it_is_and_what_to_do_next(house: House) -> None:
     """The welcome names four addresses, and commands that exist."""
     text = "\n".join(house.welcome)
     assert len(re.findall(r"127\.0\.0\.1:\d+", text)) == 4
+    assert f"export KOZYR_DATA={house.data}" in text
     for word in ("play", "watch", "replay", "audit", "wallet trial-balance"):
         assert f"kozyr {word}" in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("--data", "/dev/null/kozyr"), "kozyr up: /dev/null/kozyr/logs: Not a directory\n"),
+        (("--port-base", "65533"), "kozyr up: --port-base: must be 1 to 65532\n"),
+    ],
+)
+def test_up_says_in_a_line_what_it_cannot_use(
+    typed: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    """A folder that cannot be made and ports that do not exist are one line each."""
+    done = run("up", *typed, given={"KOZYR_HOME": str(tmp_path)})
+    assert done.returncode != 0
+    assert done.stderr == said
 
 
 def test_games_that_were_played_are_listed(house: House) -> None:
@@ -265,12 +284,57 @@ def test_services_never_outlive_who_started_them(tmp_path: Path) -> None:
     assert not any(path.exists() for path in left)
 
 
+def test_who_waits_for_others_is_told_how_they_come_and_may_leave(house: House) -> None:
+    """A table with free seats says how to join it; `q` ends the waiting."""
+    typed = ("play", "azi", "--seats", "3", "--bots", "1")
+    code, said = talk(
+        *typed, given=house.given, reply=lambda line: "q" if "--join" in line else None, tty=True
+    )
+    assert code == FINE
+    assert said[0].startswith("Seats free: 1.")
+    assert re.fullmatch(rf"  kozyr play azi --join {ID.pattern}", said[1])
+
+
+def test_an_interrupted_game_is_gone_on_with(house: House) -> None:
+    """After Ctrl-C the seat stays, `last` finished game is another, and `play` sits down again."""
+    with subprocess.Popen(
+        kozyr("play", "durak"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(house.given),
+    ) as process:
+        assert process.stdout is not None
+        said = list(until_asked(process.stdout))
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+    running = said[1].split()[-1]
+    assert process.returncode == INTERRUPTED
+    assert "Your seat stays yours: `kozyr play durak` goes on." in rest
+    assert running in house.kozyr("games", "--running").stdout
+    finished = json.loads(house.kozyr("games", "--ended", "--json", "--most", "1").stdout)
+    exported = json.loads(house.kozyr("export", "last").stdout)
+    assert exported["game"] == finished["game_id"] != running
+    again = house.kozyr("play", "durak", stdin="q\n").stdout
+    assert again.startswith("You are in a game already; it goes on.\n")
+    assert again.endswith("You have left the game.\n")
+
+
+def until_asked(output: IO[str]) -> Iterator[str]:
+    """What is said until a move is asked for."""
+    for line in output:
+        yield line
+        if line.startswith("your move"):
+            return
+
+
 def test_a_hand_edited_log_is_found_and_others_stay_sound(house: House) -> None:
     """After one octet of one game's log was changed, `audit` names game, version and kind.
 
     Ends the module's system with Ctrl-C, edits its database, and starts it again.
     """
     game = newest(house, "durak")
+    games = len(house.kozyr("games", "--json").stdout.splitlines())
     assert house.stop() == FINE
     with sqlite3.connect(house.data / "game.db") as database:
         for trigger in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
@@ -287,7 +351,7 @@ def test_a_hand_edited_log_is_found_and_others_stay_sound(house: House) -> None:
         assert done.returncode == WRONG
         wrong = [line for line in done.stdout.splitlines() if line.startswith("WRONG")]
         assert wrong == [line for line in wrong if f"{game} version 9: CHAIN_BROKEN" in line]
-        assert done.stdout.endswith("3 games, 1 wrong\n")
+        assert done.stdout.endswith(f"{games} games, 1 wrong\n")
         played = again.kozyr("play", "durak", "--seats", "2", stdin="1\n")
         assert played.stdout.endswith("You have left the game.\n"), played.stderr
         assert again.stop() == FINE
