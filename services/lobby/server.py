@@ -38,12 +38,8 @@ FOLDERS: tuple[Path, ...] = (MIGRATIONS, migrations.FOLDER)
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How patiently starts are carried through, in milliseconds; `tries_max` tries at most.
+    """How patiently starts are carried through, in milliseconds; `tries_max` tries at most."""
 
-    `lease_ms` is how long a worker may take for one try before another may take over.
-    """
-
-    lease_ms: int = 60_000
     retry_ms: int = 500
     retry_max_ms: int = 10_000
     tries_max: int = TRIES_MAX
@@ -70,7 +66,7 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
         store,
         starter.handle,
         name=process.name,
-        lease_ms=pace.lease_ms,
+        lease_ms=settings.due_lease_ms,
         retry_ms=pace.retry_ms,
         retry_max_ms=pace.retry_max_ms,
     )

@@ -1,6 +1,7 @@
 """Services that are away when another needs them: everything heals, and every chip is right."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from random import Random
 
@@ -12,7 +13,10 @@ from kozyr.wallet.v1 import wallet_pb2
 
 from services.cli.client import ENDED, Player
 from tests.e2e.acknowledged import assert_sound, serving
-from tests.e2e.house import House, house, play_out, rules, start, until
+from tests.e2e.house import Answer, House, house, play_out, rules, start, until
+
+LEASE_MS = 3_000
+"""Work that a killed service had taken is taken up after this time."""
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -21,7 +25,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def given(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
     """One house for all of it; quiet logs, so that they are shorter than the databases."""
     folder = tmp_path_factory.mktemp("faults")
-    async with house(folder, KOZYR_LOG_LEVEL="warning") as made:
+    lease = str(LEASE_MS)
+    async with house(folder, KOZYR_LOG_LEVEL="warning", KOZYR_DUE_LEASE_MS=lease) as made:
         yield made
 
 
@@ -42,13 +47,37 @@ async def test_a_wallet_away_at_the_start(given: House) -> None:
     await player.close()
 
 
+async def test_a_lobby_killed_in_the_middle_of_a_start(given: House) -> None:
+    """The work it had taken is taken up when its lease ends, and nobody waits longer for it."""
+    player = await given.player()
+    balance = await chips(given, player)
+    wallet = given.stack._processes["wallet"]
+    wallet.send_signal(signal.SIGSTOP)
+    starting = asyncio.create_task(start(player, rules("azi", 3)))
+    await asyncio.sleep(1.0)
+    await given.stack.kill("lobby")
+    wallet.send_signal(signal.SIGCONT)
+    await given.stack.start("lobby")
+    _, game = await asyncio.wait_for(starting, LEASE_MS / 1_000 + 15)
+    views = await play_out(player, game, Random(2))
+    await assert_sound(given, game)
+    line = views[-1].result.seats[views[-1].seat]
+    assert await chips(given, player) == balance - line.stack_before + line.stack_after
+    await player.close()
+
+
 async def chips(given: House, player: Player) -> int:
     """What the player owns."""
-    answer = await given.send(
-        "wallet", "GetAccount", wallet_pb2.GetAccountRequest(), player.access_token
-    )
+    async with asyncio.timeout(30):
+        while not (answer := await _account(given, player)).reply:  # not opened yet
+            await asyncio.sleep(0.05)
     account = wallet_pb2.GetAccountResponse.FromString(answer.reply).account
     return account.balance + account.reserved
+
+
+async def _account(given: House, player: Player) -> Answer:
+    request = wallet_pb2.GetAccountRequest()
+    return await given.send("wallet", "GetAccount", request, player.access_token)
 
 
 @pytest.mark.parametrize("away", ["wallet", "lobby"])
