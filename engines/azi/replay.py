@@ -1,9 +1,6 @@
 """What each event does to the state; nothing is judged here."""
 
-from collections.abc import Callable
-from dataclasses import fields
-from operator import attrgetter
-from typing import Any, TypeVar, assert_never
+from typing import assert_never
 
 from engines.azi.events import (
     AziDeclared,
@@ -31,76 +28,49 @@ from engines.azi.events import (
 )
 from engines.azi.model import Phase, Play, Player, Standing, State, Trick
 from engines.cards import Card
-
-T = TypeVar("T")
-
-
-def _copier(cls: type[T]) -> Callable[..., T]:
-    """What `dataclasses.replace` does for this class, at half its cost: a fold does little else."""
-    names = tuple(field.name for field in fields(cls))  # type: ignore[arg-type]
-    values, places = attrgetter(*names), {name: i for i, name in enumerate(names)}
-
-    def changed(of: T, **changes: Any) -> T:
-        fresh = list(values(of))
-        for name, value in changes.items():
-            fresh[places[name]] = value
-        return cls(*fresh)
-
-    return changed
-
-
-_state = _copier(State)
-_player = _copier(Player)
+from engines.records import changed
 
 
 def evolve(state: State, event: Event) -> State:
     """The state after one event: total, never judges."""
     match event:
         case FeePaid(seat=seat, chips=chips):
-            players = _paid(state, seat, chips, weight=chips)
-            return _state(state, players=players, bank=state.bank + chips)
+            return _fee_paid(state, seat, chips)
         case BecameShort(seat=seat):
-            return _state(state, players=_players(state, seat, short=True))
+            player = changed(state.players[seat], short=True)
+            return changed(state, players=_seated(state, seat, player))
         case OpenerDrawn(seat=seat):
-            return _state(state, origin=seat)
+            return changed(state, origin=seat)
         case Dealt():
             return _dealt(state, event)
         case CardDropped(seat=seat, unseen=unseen, secret=secret):
-            hand = _without(state, seat, secret.card)
-            players = _players(state, seat, hand=hand, dropped=secret.card, dropped_unseen=unseen)
-            return _state(state, players=players)
+            return _dropped(state, seat, secret.card, unseen)
         case BiddingOpened(opener=opener):
-            return _state(state, phase=Phase.BIDDING, cursor=opener, turn=state.turn + 1)
+            return changed(state, phase=Phase.BIDDING, cursor=opener, turn=state.turn + 1)
         case BlindLookedAt(seat=seat):
             grows = state.phase is Phase.BIDDING
-            players = _players(state, seat, blind=False)
-            return _state(state, players=players, turn=state.turn + grows)
-        case BidMade(seat=seat, level=level, chips=chips):
-            bids = state.players[seat].bids + 1
-            return _bid(state, seat, level, chips, {"bids": bids}, high=level, high_seat=seat)
-        case Levelled(seat=seat, level=level, chips=chips):
-            return _bid(state, seat, level, chips, {})
-        case WentAllIn(seat=seat, level=level, chips=chips):
-            return _bid(state, seat, level, chips, {"short": True})
+            players = _seated(state, seat, changed(state.players[seat], blind=False))
+            return changed(state, players=players, turn=state.turn + grows)
+        case BidMade() | Levelled() | WentAllIn():
+            return _bid(state, event)
         case Folded(seat=seat):
-            players = _players(state, seat, standing=Standing.FOLDED)
-            return _state(state, players=players, cursor=_after(state, seat), turn=state.turn + 1)
+            player = changed(state.players[seat], standing=Standing.FOLDED)
+            players = _seated(state, seat, player)
+            return changed(state, players=players, cursor=_after(state, seat), turn=state.turn + 1)
         case BiddingClosed(leader=leader):
             return _closed(state, leader)
         case CardPlayed(seat=seat, card=card):
-            players = _players(state, seat, hand=_without(state, seat, card))
-            trick = (*state.trick, Play(seat, card))
-            return _state(state, players=players, trick=trick, turn=state.turn + 1)
+            player = changed(state.players[seat], hand=_without(state, seat, card))
+            players, trick = _seated(state, seat, player), (*state.trick, Play(seat, card))
+            return changed(state, players=players, trick=trick, turn=state.turn + 1)
         case TrickTaken(seat=seat, leader=leader):
-            players = _players(state, seat, tricks=state.players[seat].tricks + 1)
-            done = (*state.tricks, Trick(state.trick, seat))
-            return _state(state, players=players, tricks=done, trick=(), leader=leader)
+            return _trick_taken(state, seat, leader)
         case AziDeclared(price=price, asked=asked):
             return _azi(state, price, asked)
         case BoughtBack(seat=seat, chips=chips):
             return _bought_back(state, seat, chips)
         case Declined(seat=seat):
-            return _state(state, asked=_not_asked(state, seat), turn=state.turn + 1)
+            return changed(state, asked=_not_asked(state, seat), turn=state.turn + 1)
         case BankPaid():
             return _bank_paid(state, event)
         case TurnExpired():
@@ -161,8 +131,8 @@ def to_act(state: State) -> tuple[int, ...]:
     return () if seat is None else (seat,)
 
 
-def _players(state: State, seat: int, **changes: Any) -> tuple[Player, ...]:
-    player = _player(state.players[seat], **changes)
+def _seated(state: State, seat: int, player: Player) -> tuple[Player, ...]:
+    """The players with this one in that seat."""
     return (*state.players[:seat], player, *state.players[seat + 1 :])
 
 
@@ -178,51 +148,73 @@ def _not_asked(state: State, seat: int) -> tuple[int, ...]:
     return tuple(s for s in state.asked if s != seat)
 
 
-def _paid(state: State, seat: int, chips: int, weight: int, **changes: Any) -> tuple[Player, ...]:
+def _fee_paid(state: State, seat: int, chips: int) -> State:
     player = state.players[seat]
-    return _players(
-        state,
-        seat,
+    player = changed(
+        player,
         stack=player.stack - chips,
         contributed=player.contributed + chips,
-        weight=player.weight + weight,
-        **changes,
+        weight=player.weight + chips,
+    )
+    return changed(state, players=_seated(state, seat, player), bank=state.bank + chips)
+
+
+def _dropped(state: State, seat: int, card: Card, unseen: bool) -> State:
+    hand = _without(state, seat, card)
+    player = changed(state.players[seat], hand=hand, dropped=card, dropped_unseen=unseen)
+    return changed(state, players=_seated(state, seat, player))
+
+
+def _bid(state: State, event: BidMade | Levelled | WentAllIn) -> State:
+    """The seat puts chips in and stands at a level; only a bid sets the highest one."""
+    seat, player, raised = event.seat, state.players[event.seat], isinstance(event, BidMade)
+    player = changed(
+        player,
+        stack=player.stack - event.chips,
+        contributed=player.contributed + event.chips,
+        weight=player.weight + event.level - player.level,
+        level=event.level,
+        bids=player.bids + raised,
+        short=player.short or isinstance(event, WentAllIn),
+    )
+    return changed(
+        state,
+        players=_seated(state, seat, player),
+        bank=state.bank + event.chips,
+        cursor=_after(state, seat),
+        turn=state.turn + 1,
+        high=event.level if raised else state.high,
+        high_seat=seat if raised else state.high_seat,
     )
 
 
-def _bid(
-    state: State, seat: int, level: int, chips: int, changes: dict[str, Any], **table: Any
-) -> State:
-    weight = level - state.players[seat].level
-    return _state(
-        state,
-        players=_paid(state, seat, chips, weight, level=level, **changes),
-        bank=state.bank + chips,
-        cursor=_after(state, seat),
-        turn=state.turn + 1,
-        **table,
+def _trick_taken(state: State, seat: int, leader: int) -> State:
+    player = state.players[seat]
+    player = changed(player, tricks=player.tricks + 1)
+    done = (*state.tricks, Trick(state.trick, seat))
+    return changed(
+        state, players=_seated(state, seat, player), tricks=done, trick=(), leader=leader
     )
 
 
 def _dealt(state: State, event: Dealt) -> State:
     hands = dealt_hands(event)
-    players: list[Player] = []
-    for seat, player in enumerate(state.players):
-        players.append(
-            _player(
-                player,
-                hand=hands.get(seat, ()),
-                blind=event.blind and seat in hands,
-                level=0,
-                bids=0,
-                tricks=0,
-                dropped=None,
-                dropped_unseen=False,
-            )
+    players = tuple(
+        changed(
+            player,
+            hand=hands.get(seat, ()),
+            blind=event.blind and seat in hands,
+            level=0,
+            bids=0,
+            tricks=0,
+            dropped=None,
+            dropped_unseen=False,
         )
-    return _state(
+        for seat, player in enumerate(state.players)
+    )
+    return changed(
         state,
-        players=tuple(players),
+        players=players,
         phase=Phase.DROPPING,
         turn=state.turn + 1,
         deal=event.deal,
@@ -240,13 +232,13 @@ def _dealt(state: State, event: Dealt) -> State:
 
 def _closed(state: State, leader: int) -> State:
     players = tuple(
-        _player(p, blind=False) if p.standing is Standing.LIVE else p for p in state.players
+        changed(p, blind=False) if p.standing is Standing.LIVE else p for p in state.players
     )
-    return _state(state, players=players, phase=Phase.TRICKS, leader=leader, turn=state.turn + 1)
+    return changed(state, players=players, phase=Phase.TRICKS, leader=leader, turn=state.turn + 1)
 
 
 def _azi(state: State, price: int, asked: tuple[int, ...]) -> State:
-    return _state(
+    return changed(
         state,
         phase=Phase.BUYING_BACK,
         azis=state.azis + 1,
@@ -261,16 +253,15 @@ def _azi(state: State, price: int, asked: tuple[int, ...]) -> State:
 
 def _bought_back(state: State, seat: int, chips: int) -> State:
     player = state.players[seat]
-    players = _players(
-        state,
-        seat,
+    player = changed(
+        player,
         stack=player.stack - chips,
         bought_back=player.bought_back + chips,
         standing=Standing.LIVE,
     )
-    return _state(
+    return changed(
         state,
-        players=players,
+        players=_seated(state, seat, player),
         asked=_not_asked(state, seat),
         bank=state.bank + chips,
         turn=state.turn + 1,
@@ -279,12 +270,12 @@ def _bought_back(state: State, seat: int, chips: int) -> State:
 
 def _left(state: State, seat: int) -> State:
     grows = to_act(state) == (seat,)
-    players = _players(state, seat, standing=Standing.LEFT)
+    players = _seated(state, seat, changed(state.players[seat], standing=Standing.LEFT))
     leader = state.leader
     if leader == seat and not state.trick:
         after = (*range(seat + 1, len(players)), *range(seat))
         leader = next((s for s in after if players[s].standing is Standing.LIVE), seat)
-    return _state(
+    return changed(
         state,
         players=players,
         leader=leader,
@@ -295,9 +286,9 @@ def _left(state: State, seat: int) -> State:
 
 def _bank_paid(state: State, event: BankPaid) -> State:
     players = tuple(
-        _player(p, stack=stack) for p, stack in zip(state.players, event.stacks, strict=True)
+        changed(p, stack=stack) for p, stack in zip(state.players, event.stacks, strict=True)
     )
-    return _state(
+    return changed(
         state,
         players=players,
         phase=Phase.OVER,

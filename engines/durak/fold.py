@@ -1,6 +1,5 @@
 """What each event changes."""
 
-from dataclasses import replace
 from typing import TypeVar, assert_never
 
 from engines.cards import Card
@@ -26,6 +25,7 @@ from engines.durak.model import (
     Taken,
     TurnExpired,
 )
+from engines.records import changed
 
 T = TypeVar("T")
 
@@ -43,25 +43,25 @@ def evolve(state: State, event: Event) -> State:
             pairs = (*state.table[:-1], Pair(state.table[-1].seat, attack, card))
             return _after_card(state, seat, card, pairs, Phase.ATTACKING, state.passed)
         case Taken():
-            return replace(state, turn=state.turn + 1, phase=Phase.TAKING)
+            return changed(state, turn=state.turn + 1, phase=Phase.TAKING)
         case Passed(seat, automatic):
             passed = (*state.passed, seat)
             lacking = _lacking_table(state, seat) if automatic else state.lacking
-            return replace(state, turn=state.turn + 1, passed=passed, lacking=lacking)
+            return changed(state, turn=state.turn + 1, passed=passed, lacking=lacking)
         case BoutClosed():
             return _after_bout(state, event)
         case CardsDrawn():
             return _after_draw(state, event)
         case SeatOut(seat):
-            return replace(state, out=(*state.out, seat))
+            return changed(state, out=(*state.out, seat))
         case DurakNamed(durak):
-            return replace(state, turn=state.turn + 1, phase=Phase.OVER, durak=durak)
+            return changed(state, turn=state.turn + 1, phase=Phase.OVER, durak=durak)
         case DealNull():
-            return replace(state, turn=state.turn + 1, phase=Phase.OVER, null=True)
+            return changed(state, turn=state.turn + 1, phase=Phase.OVER, null=True)
         case TurnExpired():
             return state
         case SeatLeft(seat):
-            return replace(state, left=(*state.left, seat))
+            return changed(state, left=(*state.left, seat))
         case _:
             assert_never(event)
 
@@ -69,7 +69,7 @@ def evolve(state: State, event: Event) -> State:
 def _after_deal(state: State, event: Dealt) -> State:
     hands = dealt_hands(event.secret.deck, event.seats)
     told = {event.shown, event.lowest}
-    return replace(
+    return changed(
         state,
         turn=state.turn + 1,
         phase=Phase.ATTACKING,
@@ -93,7 +93,7 @@ def _after_bout(state: State, event: BoutClosed) -> State:
         known = _put(known, state.defender, laid)
     else:
         discarded = (*discarded, *laid)
-    return replace(
+    return changed(
         state,
         turn=state.turn + 1,
         phase=Phase.ATTACKING,
@@ -116,7 +116,7 @@ def _after_draw(state: State, event: CardsDrawn) -> State:
     lacking = state.lacking
     if event.count > len(told):
         lacking = _set(lacking, event.seat, ())
-    return replace(
+    return changed(
         state,
         hands=_put(state.hands, event.seat, drawn),
         talon=talon,
@@ -136,7 +136,7 @@ def _after_card(
     """A card has left a hand for the table."""
     hand = tuple(c for c in state.hands[seat] if c != card)
     told = tuple(c for c in state.known[seat] if c != card)
-    return replace(
+    return changed(
         state,
         turn=state.turn + 1,
         phase=phase,

@@ -1,7 +1,6 @@
 """Durak scenarios: a position set up directly, and what its moves came to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import engines.durak as durak
@@ -20,6 +19,7 @@ from engines.durak.model import (
     State,
     Take,
 )
+from engines.records import changed
 
 
 def run(scenario: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,13 +67,13 @@ def _position(scenario: Mapping[str, Any]) -> State:
         raise ValueError("setup: a card lies in two places")
     empty = durak.initial(_options(scenario), len(hands))
     out = _out(setup.get("out", []), hands, talon)
-    state = replace(empty, hands=hands, talon=talon, trump=trump, out=out)
+    state = changed(empty, hands=hands, talon=talon, trump=trump, out=out)
     attacker = setup.get("attacker")
     if type(attacker) is not int or attacker not in state.playing or not hands[attacker]:
         raise ValueError("setup.attacker: must be a seat that holds cards")
     following = (*range(attacker + 1, len(hands)), *range(attacker))
     defender = next(s for s in following if s not in out)
-    return replace(
+    return changed(
         state,
         turn=1,
         phase=Phase.ATTACKING,

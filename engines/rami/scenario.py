@@ -5,7 +5,7 @@ a position does not name are out of reach.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from types import SimpleNamespace
 from typing import Any, assert_never, cast
@@ -31,6 +31,7 @@ from engines.rami.model import (
 )
 from engines.rami.rules import SEATS, decide, initial, legal, to_act
 from engines.rami.table import evolve
+from engines.records import changed
 from engines.scenario import Scenario, played
 
 _SETUP = {"hands", "stock", "discard", "melds", "to_act", "drawn", "scores", "dealer"}
@@ -85,7 +86,7 @@ def position(scenario: Scenario) -> State:
     if not isinstance(hands, list) or len(hands) not in SEATS:
         raise ValueError("setup.hands: must be a list of two to four hands")
     seats = len(hands)
-    state = replace(
+    state = changed(
         initial(_options(scenario), seats),
         phase=Phase.PLAYING,
         round=1,
@@ -99,7 +100,7 @@ def position(scenario: Scenario) -> State:
     _check_once(state)
     dealer = _seat(setup.get("dealer", 0), seats, "setup.dealer")
     actor = _seat(setup.get("to_act", (dealer + 1) % seats), seats, "setup.to_act")
-    return _with_draw(replace(state, dealer=dealer, actor=actor), setup.get("drawn"))
+    return _with_draw(changed(state, dealer=dealer, actor=actor), setup.get("drawn"))
 
 
 def _decide(state: State, command: Command[Move], chance: _PackOrder) -> tuple[Event, ...]:
@@ -108,7 +109,7 @@ def _decide(state: State, command: Command[Move], chance: _PackOrder) -> tuple[E
 
 def _evolve(state: State, event: Event) -> State:
     after = evolve(state, event)
-    return replace(after, phase=Phase.OVER) if isinstance(event, RoundScored) else after
+    return changed(after, phase=Phase.OVER) if isinstance(event, RoundScored) else after
 
 
 def _read_move(state: State, seat: int, word: str, arguments: Sequence[Any]) -> Move:
@@ -222,11 +223,11 @@ def _with_draw(state: State, drawn: Any) -> State:
     if drawn == "stock":
         if not hand:
             raise ValueError("setup.drawn: the hand of the seat to act is empty")
-        return replace(state, drawn=Source.STOCK, drawn_card=hand[-1])
+        return changed(state, drawn=Source.STOCK, drawn_card=hand[-1])
     (card,) = _cards([drawn], "setup.drawn")
     if card not in chain(hand, *(meld.cards for meld in state.melds)):
         raise ValueError("setup.drawn: the taken card is neither in the hand nor in a meld")
     known = tuple(
         (card,) if seat == state.actor and card in hand else () for seat in range(state.seats)
     )
-    return replace(state, drawn=Source.DISCARD, drawn_card=card, known=known)
+    return changed(state, drawn=Source.DISCARD, drawn_card=card, known=known)

@@ -3,7 +3,6 @@
 Nothing here judges: an event that `engines.rami.rules.decide` made is simply carried out.
 """
 
-from dataclasses import replace
 from typing import assert_never
 
 from engines.cards import Card
@@ -25,6 +24,7 @@ from engines.rami.model import (
     TableMeld,
     TurnExpired,
 )
+from engines.records import changed
 
 
 def evolve(state: State, event: Event) -> State:
@@ -43,13 +43,13 @@ def evolve(state: State, event: Event) -> State:
             return _discarded(state, seat, card)
         case RoundScored():
             turn = state.turn + 1
-            return replace(state, phase=Phase.DEALING, turn=turn, scores=event.totals)
+            return changed(state, phase=Phase.DEALING, turn=turn, scores=event.totals)
         case MatchWon(winner, totals):
-            return replace(state, phase=Phase.OVER, winner=winner, scores=totals)
+            return changed(state, phase=Phase.OVER, winner=winner, scores=totals)
         case TurnExpired():
             return state
         case SeatLeft(seat):
-            return replace(state, left=tuple(sorted((*state.left, seat))))
+            return changed(state, left=tuple(sorted((*state.left, seat))))
         case _:
             assert_never(event)
 
@@ -67,7 +67,7 @@ def cards_dealt(seats: int) -> int:
 
 def _dealt(state: State, event: Dealt) -> State:
     deck = event.secret.deck
-    return replace(
+    return changed(
         state,
         phase=Phase.PLAYING,
         round=event.round,
@@ -93,7 +93,7 @@ def _drawn(state: State, event: CardDrawn) -> State:
     else:
         card, stock, discard = event.card, state.stock, state.discard[:-1]
         seen = (*state.known[event.seat], card)
-    return replace(
+    return changed(
         state,
         turn=state.turn + 1,
         hands=_at(state.hands, event.seat, (*state.hands[event.seat], card)),
@@ -108,7 +108,7 @@ def _drawn(state: State, event: CardDrawn) -> State:
 def _played(
     state: State, seat: int, cards: tuple[Card, ...], melds: tuple[TableMeld, ...]
 ) -> State:
-    return replace(
+    return changed(
         state,
         turn=state.turn + 1,
         hands=_at(state.hands, seat, _without(state.hands[seat], cards)),
@@ -119,7 +119,7 @@ def _played(
 
 def _discarded(state: State, seat: int, card: Card) -> State:
     """Put the card on the pile and pass the turn to the next seat clockwise (RAMI-16)."""
-    return replace(
+    return changed(
         state,
         turn=state.turn + 1,
         actor=(seat + 1) % state.seats,
@@ -136,7 +136,7 @@ def _extended(
     melds: tuple[TableMeld, ...], name: str, cards: tuple[Card, ...]
 ) -> tuple[TableMeld, ...]:
     return tuple(
-        replace(meld, cards=tuple(sorted((*meld.cards, *cards)))) if meld.id == name else meld
+        changed(meld, cards=tuple(sorted((*meld.cards, *cards)))) if meld.id == name else meld
         for meld in melds
     )
 

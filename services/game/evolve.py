@@ -1,11 +1,11 @@
 """The state of a game after each event of its log: total, never judging. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, assert_never
 from uuid import UUID
 
 from engines import azi, durak, rami
+from engines.records import changed
 from services.game import deals
 from services.game.model import (
     BotTookOver,
@@ -55,8 +55,8 @@ def evolve(state: State, event: Event, at: int) -> State:
     before = state.turn
     state = _apply(state, event, at)
     if state.turn != before:
-        state = replace(state, turn_at=at, credit_ms=0, credits=0)
-    return replace(state, version=state.version + 1, recorded_at=at)
+        state = changed(state, turn_at=at, credit_ms=0, credits=0)
+    return changed(state, version=state.version + 1, recorded_at=at)
 
 
 def _apply(state: State, event: Event, at: int) -> State:
@@ -68,28 +68,28 @@ def _apply(state: State, event: Event, at: int) -> State:
         case SeedCommitted():
             return _seat(state, event.seat, seed_status=SeedStatus.COMMITTED, seed_hash=event.hash)
         case CommitsClosed():
-            return replace(_mark_absent(state, event.absent), stage=Stage.REVEALING)
+            return changed(_mark_absent(state, event.absent), stage=Stage.REVEALING)
         case SeedRevealed():
             return _seat(state, event.seat, seed_status=SeedStatus.REVEALED, seed=event.seed)
         case SeedsClosed():
             engine = engine_initial(state.variant, state.options, state.seats, state.last_winner)
             closed = _mark_absent(state, event.absent)
-            return replace(closed, stage=Stage.PLAYING, engine=engine)
+            return changed(closed, stage=Stage.PLAYING, engine=engine)
         case DealSeeded():
             return state
         case ClockCredited():
             credit_ms = state.credit_ms + event.credit_ms
-            return replace(state, credit_ms=credit_ms, credits=state.credits + 1)
+            return changed(state, credit_ms=credit_ms, credits=state.credits + 1)
         case DealRevealed():
-            return replace(state, deals=tuple(d for d in state.deals if d.deal != event.deal))
+            return changed(state, deals=tuple(d for d in state.deals if d.deal != event.deal))
         case BotTookOver():
             return _seat(state, event.seat, bot_plays=True)
         case PlayerReturned():
             return _seat(state, event.seat, bot_plays=False, missed=0)
         case GameFinished():
-            return replace(state, stage=Stage.FINISHED, result=event.result)
+            return changed(state, stage=Stage.FINISHED, result=event.result)
         case GameCancelled():
-            return replace(state, stage=Stage.CANCELLED)
+            return changed(state, stage=Stage.CANCELLED)
         case _:
             assert_never(event)
 
@@ -105,7 +105,7 @@ def _apply_opened(state: State, event: GameOpened, at: int) -> State:
         )
         for seat in event.seats
     )
-    return replace(
+    return changed(
         state,
         game_id=UUID(event.game_id),
         stage=Stage.COMMITTING,
@@ -127,16 +127,16 @@ def _apply_opened(state: State, event: GameOpened, at: int) -> State:
 
 def _apply_engine(state: State, event: Any) -> State:
     engine = engine_for(state.rules)
-    state = replace(state, engine=engine.evolve(state.engine, event))
+    state = changed(state, engine=engine.evolve(state.engine, event))
     made = deals.deal_made(event)
     if made is not None:
-        return replace(state, deals=(*state.deals, replace(made, version=state.version + 1)))
+        return changed(state, deals=(*state.deals, changed(made, version=state.version + 1)))
     match event:
         case azi.CardDropped():
             deal = state.deals[-1]
             dropped = DroppedCard(event.seat, event.secret.card)
-            deal = replace(deal, dropped=(*deal.dropped, dropped))
-            return replace(state, deals=(*state.deals[:-1], deal))
+            deal = changed(deal, dropped=(*deal.dropped, dropped))
+            return changed(state, deals=(*state.deals[:-1], deal))
         case azi.TurnExpired() | durak.TurnExpired() | rami.TurnExpired():
             return _seat(state, event.seat, missed=state.seats[event.seat].missed + 1)
         case azi.SeatLeft() | durak.SeatLeft() | rami.SeatLeft():
@@ -147,8 +147,8 @@ def _apply_engine(state: State, event: Any) -> State:
 
 def _seat(state: State, number: int, **changes: Any) -> State:
     seats = list(state.seats)
-    seats[number] = replace(seats[number], **changes)
-    return replace(state, seats=tuple(seats))
+    seats[number] = changed(seats[number], **changes)
+    return changed(state, seats=tuple(seats))
 
 
 def _mark_absent(state: State, absent: tuple[int, ...]) -> State:

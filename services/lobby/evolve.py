@@ -1,10 +1,10 @@
 """How a table follows from its log, and what an append of it does beside its events. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import assert_never
 from uuid import UUID
 
+from engines.records import changed
 from services.kernel.envelope import Due, Plan
 from services.lobby.model import (
     BotLevel,
@@ -43,7 +43,7 @@ TAG_OPEN = "public"
 
 def evolve(table: Table, event: Event, at: int) -> Table:
     """The table after one event."""
-    return replace(_evolve(table, event, at), version=table.version + 1)
+    return changed(_evolve(table, event, at), version=table.version + 1)
 
 
 def plan(before: Table, after: Table) -> Plan:
@@ -90,9 +90,9 @@ def _evolve(table: Table, event: Event, at: int) -> Table:
         case ToppedUp():
             return _topped_up(table, event)
         case HostChanged():
-            return replace(table, host=event.host)
+            return changed(table, host=event.host)
         case TableClosed():
-            return replace(table, phase=Phase.CLOSED)
+            return changed(table, phase=Phase.CLOSED)
         case GameEnded():
             return _ended(table, event)
         case StartBegun() | StartAbandoned() | StartFailed() | GameStarted():
@@ -106,19 +106,19 @@ def _evolve_start(
 ) -> Table:
     match event:
         case StartBegun():
-            return replace(
+            return changed(
                 table, phase=Phase.STARTING, game=event.game, playing=event.seats, failure=""
             )
         case StartAbandoned():
             problem = INSUFFICIENT_CHIPS if event.reason == INSUFFICIENT_CHIPS else ""
             table = _set_ready(table, event.unready, False, problem)
-            return replace(table, abandoned=event.reason)
+            return changed(table, abandoned=event.reason)
         case StartFailed():
-            return replace(
+            return changed(
                 table, phase=Phase.WAITING, playing=(), failure=table.abandoned, abandoned=""
             )
         case GameStarted():
-            return replace(table, phase=Phase.PLAYING, abandoned="")
+            return changed(table, phase=Phase.PLAYING, abandoned="")
         case _:
             assert_never(event)
 
@@ -128,8 +128,8 @@ def _ended(table: Table, event: GameEnded) -> Table:
     seats = list(table.seats)
     for outcome in event.outcomes:
         if seat := seats[outcome.seat]:
-            seats[outcome.seat] = replace(seat, stack=outcome.stack)
-    return replace(
+            seats[outcome.seat] = changed(seat, stack=outcome.stack)
+    return changed(
         table,
         phase=Phase.WAITING,
         playing=(),
@@ -143,9 +143,9 @@ def _ended(table: Table, event: GameEnded) -> Table:
 def _rested(seat: Seat, entry_fee: int) -> Seat:
     """A seat between two games: persons are asked anew, bots are always ready."""
     if seat.bot is not BotLevel.PERSON:
-        return replace(seat, ready=True, problem="")
+        return changed(seat, ready=True, problem="")
     problem = STACK_BELOW_ENTRY_FEE if seat.stack < entry_fee else ""
-    return replace(seat, ready=False, problem=problem)
+    return changed(seat, ready=False, problem=problem)
 
 
 def _tallied(table: Table, outcomes: Iterable[SeatOutcome]) -> tuple[Tally, ...]:
@@ -175,14 +175,14 @@ def after_events(table: Table, events: Iterable[Event]) -> Table:
 
 
 def _seated(table: Table, number: int, seat: Seat | None) -> Table:
-    return replace(table, seats=(*table.seats[:number], seat, *table.seats[number + 1 :]))
+    return changed(table, seats=(*table.seats[:number], seat, *table.seats[number + 1 :]))
 
 
 def _set_ready(table: Table, numbers: Iterable[int], ready: bool, problem: str) -> Table:
     for number in numbers:
         if seat := table.seats[number]:
             kept = problem or ("" if ready else seat.problem)
-            table = _seated(table, number, replace(seat, ready=ready, problem=kept))
+            table = _seated(table, number, changed(seat, ready=ready, problem=kept))
     return table
 
 
@@ -192,7 +192,7 @@ def _topped_up(table: Table, event: ToppedUp) -> Table:
         return table
     problem = "" if seat.problem == STACK_BELOW_ENTRY_FEE else seat.problem
     return _seated(
-        table, event.seat, replace(seat, stack=seat.stack + event.chips, problem=problem)
+        table, event.seat, changed(seat, stack=seat.stack + event.chips, problem=problem)
     )
 
 
