@@ -9,6 +9,14 @@ from engines.cards import Card
 from engines.shuffle import deal_seed, digest, drawn, shuffled
 from services.game.model import DealRevealed, DealSeeded, OpenDeal, SeedStatus, State
 
+TURNS = frozenset(
+    (
+        *(azi.Dealt, durak.Dealt, rami.Dealt),
+        *(azi.BankPaid, durak.DurakNamed, durak.DealNull, rami.MatchWon),
+    )
+)
+"""The engine events with which a deal begins, and those with which a game is over."""
+
 
 def contributions(state: State) -> tuple[bytes | None, ...]:
     """Each seat's revealed seed in seat order, None where none counts."""
@@ -44,6 +52,11 @@ def deal_made(event: Any) -> OpenDeal | None:
             return OpenDeal(event.round, event.secret.deck)
         case _:
             return None
+
+
+def turns(engine_events: Sequence[Any]) -> bool:
+    """Whether a deal begins or the last one ends with these events: all others frame nothing."""
+    return not TURNS.isdisjoint(map(type, engine_events))
 
 
 def seeded(state: State, engine_events: Sequence[Any]) -> list[DealSeeded]:

@@ -329,16 +329,18 @@ def _engine_step(
         decided = engine.decide(framed.engine, command, deals.SeededChance(framed))
     except RuleViolation as violation:
         raise from_rules(violation) from None
-    events: list[Event] = [*before, *(EngineEvent(event) for event in decided)]
-    events += deals.seeded(framed, decided)
+    events = (*before, *map(EngineEvent, decided))
+    if not deals.turns(decided):
+        return (*events, *then)
+    events = (*events, *deals.seeded(framed, decided))
     after = evolve_all(state, events)
     over = engine.is_over(after.engine)
     if not over:
-        events += then
-    events += deals.revealed(after, over=over)
+        events = (*events, *then)
+    events = (*events, *deals.revealed(after, over=over))
     if over:
-        events.append(GameFinished(result_of(after), state.server_seed))
-    return tuple(events)
+        events = (*events, GameFinished(result_of(after), state.server_seed))
+    return events
 
 
 def _seats_with(state: State, *statuses: SeedStatus) -> tuple[int, ...]:

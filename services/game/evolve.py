@@ -1,6 +1,6 @@
 """The state of a game after each event of its log: total, never judging. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from services.game.model import (
     DroppedCard,
     EngineEvent,
     Event,
+    FrameEvent,
     GameCancelled,
     GameFinished,
     GameOpened,
@@ -52,17 +53,30 @@ def evolve_all(state: State, events: Iterable[Event]) -> State:
 
 def evolve(state: State, event: Event, at: int) -> State:
     """The state after one event recorded `at` (database time, microseconds)."""
-    before = state.turn
-    state = _apply(state, event, at)
-    if state.turn != before:
-        state = changed(state, turn_at=at, credit_ms=0, credits=0)
-    return changed(state, version=state.version + 1, recorded_at=at)
+    if isinstance(event, EngineEvent):
+        return _apply_engine(state, event.event, at)
+    return changed(_apply_frame(state, event, at), version=state.version + 1, recorded_at=at)
 
 
-def _apply(state: State, event: Event, at: int) -> State:
+def _apply_engine(state: State, event: Any, at: int) -> State:
+    """An event of the game itself; a new decision starts the clock anew."""
+    engine = engine_for(state.rules).evolve(state.engine, event)
+    asks = engine.turn != state.turn
+    after = changed(
+        state,
+        version=state.version + 1,
+        recorded_at=at,
+        engine=engine,
+        turn_at=at if asks else state.turn_at,
+        credit_ms=0 if asks else state.credit_ms,
+        credits=0 if asks else state.credits,
+    )
+    beside = _BESIDE.get(type(event))
+    return after if beside is None else beside(after, event)
+
+
+def _apply_frame(state: State, event: FrameEvent, at: int) -> State:
     match event:
-        case EngineEvent():
-            return _apply_engine(state, event.event)
         case GameOpened():
             return _apply_opened(state, event, at)
         case SeedCommitted():
@@ -125,24 +139,25 @@ def _apply_opened(state: State, event: GameOpened, at: int) -> State:
     )
 
 
-def _apply_engine(state: State, event: Any) -> State:
-    engine = engine_for(state.rules)
-    state = changed(state, engine=engine.evolve(state.engine, event))
+def _after_deal(state: State, event: Any) -> State:
     made = deals.deal_made(event)
-    if made is not None:
-        return changed(state, deals=(*state.deals, changed(made, version=state.version + 1)))
-    match event:
-        case azi.CardDropped():
-            deal = state.deals[-1]
-            dropped = DroppedCard(event.seat, event.secret.card)
-            deal = changed(deal, dropped=(*deal.dropped, dropped))
-            return changed(state, deals=(*state.deals[:-1], deal))
-        case azi.TurnExpired() | durak.TurnExpired() | rami.TurnExpired():
-            return _seat(state, event.seat, missed=state.seats[event.seat].missed + 1)
-        case azi.SeatLeft() | durak.SeatLeft() | rami.SeatLeft():
-            return _seat(state, event.seat, left=True)
-        case _:
-            return state
+    if made is None:
+        raise TypeError(f"{type(event).__name__} deals no cards")
+    return changed(state, deals=(*state.deals, changed(made, version=state.version)))
+
+
+def _after_drop(state: State, event: azi.CardDropped) -> State:
+    deal = state.deals[-1]
+    dropped = (*deal.dropped, DroppedCard(event.seat, event.secret.card))
+    return changed(state, deals=(*state.deals[:-1], changed(deal, dropped=dropped)))
+
+
+def _after_expiry(state: State, event: Any) -> State:
+    return _seat(state, event.seat, missed=state.seats[event.seat].missed + 1)
+
+
+def _after_leave(state: State, event: Any) -> State:
+    return _seat(state, event.seat, left=True)
 
 
 def _seat(state: State, number: int, **changes: Any) -> State:
@@ -155,3 +170,18 @@ def _mark_absent(state: State, absent: tuple[int, ...]) -> State:
     for number in absent:
         state = _seat(state, number, seed_status=SeedStatus.ABSENT)
     return state
+
+
+_BESIDE: Mapping[type, Callable[[State, Any], State]] = {
+    azi.Dealt: _after_deal,
+    durak.Dealt: _after_deal,
+    rami.Dealt: _after_deal,
+    azi.CardDropped: _after_drop,
+    azi.TurnExpired: _after_expiry,
+    durak.TurnExpired: _after_expiry,
+    rami.TurnExpired: _after_expiry,
+    azi.SeatLeft: _after_leave,
+    durak.SeatLeft: _after_leave,
+    rami.SeatLeft: _after_leave,
+}
+"""What the few engine events that concern more than the engine change beside it."""

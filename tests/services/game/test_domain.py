@@ -8,13 +8,14 @@ import pytest
 from engines import azi, durak, rami
 from engines.cards import pack
 from engines.shuffle import deal_seed, digest, shuffled
-from services.game import domain
+from services.game import deals, domain
 from services.game.evolve import evolve
 from services.game.model import (
     BotTookOver,
     ClockCredited,
     DealRevealed,
     DealSeeded,
+    EngineEvent,
     Event,
     GameCancelled,
     GameFinished,
@@ -223,6 +224,23 @@ def test_every_game_ends_with_its_result_its_deals_and_the_servers_seed(
     assert all(digest(event.seed) == hashed[event.deal] for event in shown)
     assert log.state.deals == ()
     assert refusal(log, domain.Play(0, log.state.turn, rami.DrawStock())).reason == "GAME_OVER"
+
+
+@pytest.mark.parametrize("variant", ["azi", "durak", "rami"])
+def test_what_a_move_is_framed_with_is_told_by_the_events_of_deals_and_ends(variant: str) -> None:
+    """A move turns the deal exactly if cards are dealt or, by the engine's state, all is over."""
+    engine = engine_for(opened(variant, 3).state.rules)
+    for seed in range(5):
+        log = dealt(variant, 3, server_seed=bytes([seed]) * 32)
+        log.play_random(Random(seed))
+        state = State()
+        for append in log.appends:
+            decided = [each.event for each in append if isinstance(each, EngineEvent)]
+            for event in append:
+                state = evolve(state, event, 0)
+            over = state.engine is not None and engine.is_over(state.engine)
+            assert deals.turns(decided) == ("Dealt" in names(append) or over)
+        assert state.stage is Stage.FINISHED
 
 
 def test_an_azi_chain_stays_closed_until_the_bank_is_paid() -> None:
