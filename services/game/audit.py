@@ -29,7 +29,7 @@ from services.game.model import (
     State,
 )
 from services.game.rulebook import engine_for
-from services.kernel.envelope import Head, Recorded
+from services.kernel.envelope import Head, Recorded, appends
 from services.kernel.errors import Refused
 from services.runtime.store import chain
 
@@ -54,18 +54,6 @@ class Append:
     events: tuple[Event, ...]
     before: State
     after: State
-
-
-def appends(rows: Sequence[Recorded]) -> Iterator[tuple[Recorded, ...]]:
-    """The rows grouped by append: each begins with a row that carries a request id."""
-    group: list[Recorded] = []
-    for row in rows:
-        if row.request_id is not None and group:
-            yield tuple(group)
-            group = []
-        group.append(row)
-    if group:
-        yield tuple(group)
 
 
 def replay(rows: Sequence[Recorded]) -> Iterator[Append]:

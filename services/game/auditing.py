@@ -145,7 +145,7 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         A game that is played on between the two reads is read again.
         """
         store = self._games.store
-        async with refusals():
+        with refusals():
             head = await store.head(game_id)
             for _ in range(READS_MAX):
                 if head is None:

@@ -58,6 +58,16 @@ def evolve(state: State, event: Event, at: int) -> State:
     return changed(_apply_frame(state, event, at), version=state.version + 1, recorded_at=at)
 
 
+def restamp(state: State, at: int, to: int) -> State:
+    """The state had the events recorded `at`, later than all before them, been recorded at `to`."""
+    return changed(
+        state,
+        recorded_at=to,
+        opened_at=to if state.opened_at == at else state.opened_at,
+        turn_at=to if state.turn_at == at else state.turn_at,
+    )
+
+
 def _apply_engine(state: State, event: Any, at: int) -> State:
     """An event of the game itself; a new decision starts the clock anew."""
     engine = engine_for(state.rules).evolve(state.engine, event)

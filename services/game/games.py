@@ -11,7 +11,7 @@ from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import view_pb2
 
 from services.game import codec, domain, views
-from services.game.evolve import evolve
+from services.game.evolve import evolve, restamp
 from services.game.model import Event, Stage, State
 from services.game.outages import Outages
 from services.game.work import plan
@@ -23,7 +23,7 @@ from services.runtime.fingerprint import fingerprint
 from services.runtime.status import sealed
 from services.runtime.store.api import Store
 from services.runtime.store.sealing import KeyUnknown
-from services.runtime.streams import Loaded, Outcome, Streams, refusals
+from services.runtime.streams import Change, Loaded, Outcome, Streams, refusals
 
 STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
 
@@ -39,6 +39,7 @@ def decider(bot_delay_ms: int) -> Decider[State, domain.GameCommand, Event]:
         encode=codec.encode,
         decode=codec.decode,
         plan=lambda before, after: plan(before, after, bot_delay_ms),
+        restamp=restamp,
     )
 
 
@@ -66,17 +67,17 @@ class Games:
         self.feed = feed
         self._outages = outages
         self._decider = decider
-        self._changed: list[Callable[[UUID, int], None]] = []
+        self._changed: list[Callable[[Change[State]], None]] = []
         self._streams = Streams(store, decider, published=self._published, cached=cached)
 
-    def on_change(self, tell: Callable[[UUID, int], None]) -> None:
-        """Call `tell` with game and version after every append made here."""
+    def on_change(self, tell: Callable[[Change[State]], None]) -> None:
+        """Call `tell` after every append made here."""
         self._changed.append(tell)
 
-    def _published(self, game_id: UUID, version: int) -> None:
-        self.feed.published(game_id, version)
+    def _published(self, change: Change[State]) -> None:
+        self.feed.published(change.stream, change.after.version)
         for tell in self._changed:
-            tell(game_id, version)
+            tell(change)
 
     async def load(self, game_id: UUID, known: int | None = None) -> Loaded[State]:
         """The game now, or at any version not below `known`; ABSENT if it does not exist.
@@ -146,7 +147,7 @@ class Games:
         state = (await self.load(game_id)).state
         if state.stage is not Stage.PLAYING or state.turn != turn:
             return False
-        async with refusals():
+        with refusals():
             await self._outages.beat()
             lost_ms = await self._outages.since(state.turn_at) // 1_000
         if lost_ms <= state.credit_ms:
@@ -171,9 +172,8 @@ class Games:
 
     async def rows(self, game_id: UUID, after: int = 0, limit: int | None = None) -> list[Recorded]:
         """The stored rows after a version, `limit` at most; raises Refused as `load` does."""
-        with refused_if_sealed():
-            async with refusals():
-                return await self.store.read(game_id, after=after, limit=limit)
+        with refused_if_sealed(), refusals():
+            return await self.store.read(game_id, after=after, limit=limit)
 
     async def state_at(self, game_id: UUID, version: int) -> State:
         """The game at an earlier version."""

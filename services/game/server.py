@@ -49,10 +49,10 @@ async def compose(process: Process) -> Service:
         concurrency=WORK_AT_ONCE,
         lease_ms=settings.due_lease_ms,
     )
-    games.on_change(lambda _game, _version: worker.wake())
+    games.on_change(lambda change: worker.expect(change.plan))
     relay = Relay(engine, feed)
     if engine.dialect.name == "postgresql":
-        games.on_change(relay.tell)
+        games.on_change(lambda change: relay.tell(change.stream, change.after.version))
     watching = Watching(games, process.drain, process.seal_key, settings.heartbeat_ms)
     key = load_private(settings.keys() / "game.key")
 

@@ -10,11 +10,11 @@ from uuid import UUID
 
 from kozyr.game.v1 import game_pb2
 
-from services.game import audit, codec, views
+from services.game import codec, views
 from services.game.evolve import evolve
 from services.game.games import Games
 from services.game.model import State
-from services.kernel.envelope import Recorded
+from services.kernel.envelope import Recorded, appends
 from services.kernel.errors import unavailable
 from services.runtime.drain import Drain
 from services.runtime.seal import open_token, seal_token
@@ -64,7 +64,7 @@ class Watching:
                 yield self._snapshot(game_id, subject, viewer, state, head, first)
                 continue
             silent = silent and not rows
-            for group in audit.appends(rows):
+            for group in appends(rows):
                 message, state = self._step(state, group, viewer)
                 self._sign(message, game_id, subject, state.version)
                 yield message

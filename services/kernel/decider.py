@@ -18,6 +18,10 @@ class Decider(Generic[S, C, E]):
     `decide(state, command)` gives the events that follow, at least one, or raises `Refused` and
     changes nothing. `evolve(state, event, at)` is total; `at` is the event's `recorded_at`.
     `plan(before, after)` says what the append does beside its events.
+
+    `restamp(state, at, to)` is the state that would have been had its latest events been recorded
+    at `to` and not `at`, a moment later than any other in it. Where there is none, events are
+    folded again once their time is known.
     """
 
     initial: S
@@ -26,6 +30,7 @@ class Decider(Generic[S, C, E]):
     encode: Callable[[E], NewEvent]
     decode: Callable[[Recorded], E]
     plan: Callable[[S, S], Plan]
+    restamp: Callable[[S, int, int], S] | None = None
 
 
 def fold(decider: Decider[S, C, E], state: S, rows: Iterable[Recorded]) -> S:

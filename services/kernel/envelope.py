@@ -1,5 +1,6 @@
 """What is stored around an event, and what one append asks of the store."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -115,3 +116,15 @@ class Head:
     version: int
     hash: bytes
     ended: bool
+
+
+def appends(rows: Sequence[Recorded]) -> Iterator[tuple[Recorded, ...]]:
+    """The rows grouped by append: each begins with a row that carries a request id."""
+    group: list[Recorded] = []
+    for row in rows:
+        if row.request_id is not None and group:
+            yield tuple(group)
+            group = []
+        group.append(row)
+    if group:
+        yield tuple(group)

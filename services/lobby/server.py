@@ -4,7 +4,6 @@ import asyncio
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import UUID
 
 import grpc
 from kozyr.lobby.v1 import identity_pb2, lobby_pb2
@@ -16,6 +15,7 @@ from services.lobby.accounts import Accounts
 from services.lobby.board import Board
 from services.lobby.choices import Choices
 from services.lobby.identity import Identity
+from services.lobby.model import Table
 from services.lobby.players import Players
 from services.lobby.quick import QuickPlay
 from services.lobby.servicer import Lobby
@@ -28,7 +28,7 @@ from services.runtime.feed import Feed
 from services.runtime.keys import PLAYERS
 from services.runtime.server import Process, Service, run
 from services.runtime.settings import Settings
-from services.runtime.streams import Streams
+from services.runtime.streams import Change, Streams
 from services.runtime.tokens import load_signer
 
 NAME = "lobby"
@@ -52,10 +52,10 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
     feed = Feed(store, interval_ms=settings.feed_interval_ms)
     board = Board(store)
 
-    def published(table: UUID, version: int) -> None:
-        feed.published(table, version)
-        board.published(table, version)
-        worker.wake()
+    def published(change: Change[Table]) -> None:
+        feed.published(change.stream, change.after.version)
+        board.published(change.stream, change.after.version)
+        worker.expect(change.plan)
 
     streams = Streams(store, DECIDER, published=published)
     wallet, game = process.peers.client("wallet"), process.peers.client("game")

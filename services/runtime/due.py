@@ -6,13 +6,15 @@ its append (then row and outcome go together) or just returns, and the row is dr
 """
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import structlog
 
-from services.kernel.envelope import Claimed
+from services.kernel.envelope import Claimed, Plan
 from services.kernel.errors import Refused
 from services.runtime.store.api import Store, StoreUnavailable
 
@@ -32,8 +34,11 @@ class DueWorker:
 
     A handler has four fifths of `lease_ms`. What failed comes back after `retry_ms`, doubling up
     to `retry_max_ms`, give or take a half by `chance` (0 … 1); what was Refused for longer than
-    that, when the refusal says. `idle_ms` bounds the sleep, so work that another process asked for
-    is found without being told.
+    that, when the refusal says.
+
+    The worker keeps in mind when the next row is due: what the database said when it last looked,
+    and what appends of this process have asked for since (`expect`). `idle_ms` bounds the sleep, so
+    work that another process asked for is found without being told.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class DueWorker:
         self._stopping = False
         self._working: set[asyncio.Task[None]] = set()
         self._loop: asyncio.Task[None] | None = None
+        self._next_at = math.inf
         self._came_round = 0.0
         self._failures = 0
 
@@ -70,9 +76,17 @@ class DueWorker:
         self._came_round = time.monotonic()
         self._loop = asyncio.create_task(self._run(), name=f"due {self._name}")
 
-    def wake(self) -> None:
-        """Says that something may be due sooner than was known (an append was made)."""
-        self._woken.set()
+    def wake(self, after_ms: int = 0) -> None:
+        """Says that something is due after so long."""
+        at = asyncio.get_running_loop().time() + after_ms / 1_000
+        if at < self._next_at:
+            self._next_at = at
+            self._woken.set()
+
+    def expect(self, plan: Plan) -> None:
+        """Says what an append made by this process asks for."""
+        if plan.due:
+            self.wake(min(work.after_ms for work in plan.due))
 
     @property
     def healthy(self) -> bool:
@@ -99,7 +113,7 @@ class DueWorker:
     async def _run(self) -> None:
         while not self._stopping:
             self._came_round = time.monotonic()
-            self._woken.clear()
+            self._next_at = math.inf
             try:
                 pause_ms = await self._round()
                 self._failures = 0
@@ -110,40 +124,45 @@ class DueWorker:
             except Exception:
                 log.exception("due_loop_failed", worker=self._name)
                 pause_ms = self._failed()
-            if pause_ms and not self._stopping:
-                await self._sleep(pause_ms)
+            await self._sleep(pause_ms)
 
     def _failed(self) -> int:
         self._failures += 1
         return self._backoff_ms(self._failures)
 
     async def _sleep(self, pause_ms: int) -> None:
-        try:
-            async with asyncio.timeout(pause_ms / 1_000):
-                await self._woken.wait()
-        except TimeoutError:
-            pass
+        """Until then, or until something is due of which it was told since the round began."""
+        clock = asyncio.get_running_loop().time
+        self._next_at = min(self._next_at, clock() + pause_ms / 1_000)
+        while not self._stopping and (left := self._next_at - clock()) > 0:
+            self._woken.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._woken.wait()
 
     async def _round(self) -> int:
         """Claims what is due and starts it; how long to sleep then, milliseconds."""
         free = self._concurrency - len(self._working)
         if free <= 0:
             return self._idle_ms
-        next_ms = await self._store.next_due_ms()
-        if next_ms is None or next_ms > 0:
-            return self._idle_ms if next_ms is None else min(next_ms, self._idle_ms)
         found = await self._store.claim(self._name, free, self._lease_ms)
-        if not found:
-            return OTHERS_TOOK_IT_MS
         for claimed in found:
             task = asyncio.create_task(self._work(claimed), name=f"due {claimed.kind}")
             self._working.add(task)
             task.add_done_callback(self._worked)
-        return 0 if len(self._working) < self._concurrency else self._idle_ms
+        if len(found) == free:  # perhaps there is more
+            return 0 if len(self._working) < self._concurrency else self._idle_ms
+        next_ms = await self._store.next_due_ms()
+        if next_ms is None:
+            return self._idle_ms
+        # what is due and was not claimed, others are claiming at this moment
+        return min(next_ms or OTHERS_TOOK_IT_MS, self._idle_ms)
 
     def _worked(self, task: asyncio.Task[None]) -> None:
+        full = len(self._working) == self._concurrency
         self._working.discard(task)
-        self._woken.set()
+        if full:
+            self.wake()
 
     async def _work(self, claimed: Claimed) -> None:
         facts = {
@@ -170,6 +189,7 @@ class DueWorker:
             log.exception("due_failed", **facts)
         try:
             await self._store.postpone(claimed, after_ms)
+            self.wake(after_ms)
         except StoreUnavailable as error:
             log.warning("due_left_to_its_lease", problem=str(error), **facts)
 

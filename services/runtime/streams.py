@@ -7,17 +7,17 @@ stream; the store decides who was first, and whoever was not loads the rest and 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 from weakref import WeakValueDictionary
 
 import structlog
 
 from services.kernel.decider import Decider, fold
-from services.kernel.envelope import Append, Appended
+from services.kernel.envelope import Append, Appended, Plan, Recorded, appends
 from services.kernel.errors import Kind, Refused, invalid, precondition, unavailable
 from services.runtime.status import damaged
 from services.runtime.store.api import (
@@ -59,7 +59,32 @@ class Outcome(Generic[S]):
     appended: Appended
 
 
-def ignore(stream: UUID, version: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Proposal(Generic[S]):
+    """An append to be made, and the state it leads to should it be recorded `at` (microseconds)."""
+
+    before: Loaded[S]
+    append: Append
+    after: S
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[S]):
+    """One append: what it follows, its rows, what it led to; its plan (empty where it was read)."""
+
+    before: Loaded[S]
+    rows: tuple[Recorded, ...]
+    after: Loaded[S]
+    plan: Plan
+
+    @property
+    def stream(self) -> UUID:
+        """Whose append it is."""
+        return self.rows[0].stream
+
+
+def ignore(change: Change[Any]) -> None:
     """Nobody wants to know."""
 
 
@@ -71,9 +96,9 @@ def wall_clock() -> int:
 class Streams(Generic[S, C, E]):
     """The streams of one kind in one store, with up to `cached` folded states in memory.
 
-    `published(stream, version)` is called after every append made here. `attempts` bounds how
-    often one command is decided. `clock` (Unix microseconds) only serves the estimate of the
-    database's clock that `plan` folds with, before the true time of its events is known.
+    `published` is told of every append made here. `attempts` bounds how often one command is
+    decided. `clock` (Unix microseconds) only serves the estimate of the database's clock that
+    events are folded with before their true time is known.
     """
 
     def __init__(
@@ -81,7 +106,7 @@ class Streams(Generic[S, C, E]):
         store: Store,
         decider: Decider[S, C, E],
         *,
-        published: Callable[[UUID, int], None] = ignore,
+        published: Callable[[Change[S]], None] = ignore,
         cached: int = 1_000,
         attempts: int = 16,
         clock: Callable[[], int] = wall_clock,
@@ -94,7 +119,7 @@ class Streams(Generic[S, C, E]):
         self._clock = clock
         self._database_ahead = 0
         self._states: OrderedDict[UUID, Loaded[S]] = OrderedDict()
-        self._committing: set[asyncio.Task[Outcome[S] | Appended]] = set()
+        self._committing: set[asyncio.Task[None]] = set()
         self._turns: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
 
     async def load(self, stream: UUID, known: int | None = None) -> Loaded[S]:
@@ -103,7 +128,7 @@ class Streams(Generic[S, C, E]):
         Raises Refused: UNAVAILABLE when the database is gone or knows less than the caller,
         LOG_DAMAGED when the stored events are not what was stored.
         """
-        async with refusals():
+        with refusals():
             kept = self._states.get(stream)
             if kept is not None and known is not None and kept.version >= known:
                 self._states.move_to_end(stream)
@@ -133,34 +158,35 @@ class Streams(Generic[S, C, E]):
         DEADLINE_PASSED, CONTENDED (others were faster every time), UNAVAILABLE (the outcome is
         unknown until the same request is sent again), LOG_DAMAGED.
         """
-        async with self._turn(stream), refusals():
-            loaded = self._states.get(stream)
-            fresh = loaded is None
-            if loaded is None:
-                loaded = await self._catch_up(stream, None)
-            for _ in range(self._attempts):
-                try:
-                    append = self._decide(
-                        stream, loaded, command, request_id, body_hash, metadata, deadline
-                    )
-                except Refused:
-                    newer = loaded if fresh else await self._catch_up(stream, loaded)
-                    fresh = True
-                    if newer.version > loaded.version:
-                        loaded = newer
+        async with self._turn(stream):
+            with refusals():
+                loaded = self._states.get(stream)
+                fresh = loaded is None
+                if loaded is None:
+                    loaded = await self._catch_up(stream, None)
+                for _ in range(self._attempts):
+                    try:
+                        proposal = self._decide(
+                            stream, loaded, command, request_id, body_hash, metadata, deadline
+                        )
+                    except Refused:
+                        newer = loaded if fresh else await self._catch_up(stream, loaded)
+                        fresh = True
+                        if newer.version > loaded.version:
+                            loaded = newer
+                            continue
+                        earlier = await self._store.find_request(stream, request_id)
+                        if earlier is None:
+                            raise
+                        return await self._first(stream, earlier, body_hash)
+                    try:
+                        appended = await self._commit(proposal)
+                    except Conflict:
+                        loaded, fresh = await self._overtaken(stream, loaded), True
                         continue
-                    earlier = await self._store.find_request(stream, request_id)
-                    if earlier is None:
-                        raise
-                    return await self._first(stream, earlier, body_hash)
-                try:
-                    appended = await self._commit(stream, loaded, append)
-                except Conflict:
-                    loaded, fresh = await self._overtaken(stream, loaded), True
-                    continue
-                if isinstance(appended, Outcome):
-                    return appended
-                return await self._first(stream, appended, body_hash)
+                    if isinstance(appended, Outcome):
+                        return appended
+                    return await self._first(stream, appended, body_hash)
         raise Refused(
             Kind.CONFLICT,
             "CONTENDED",
@@ -177,44 +203,52 @@ class Streams(Generic[S, C, E]):
         body_hash: bytes,
         metadata: bytes,
         deadline: Callable[[S], int | None] | None,
-    ) -> Append:
+    ) -> Proposal[S]:
         decider = self._decider
         new = decider.decide(loaded.state, command)
-        after = loaded.state
-        at = max(loaded.recorded_at, self._clock() + self._database_ahead)
+        state = loaded.state
+        # later than any moment in the state: so the true one can take its place
+        at = max(loaded.recorded_at + 1, self._clock() + self._database_ahead)
         for event in new:
-            after = decider.evolve(after, event, at)
-        return Append(
+            state = decider.evolve(state, event, at)
+        append = Append(
             stream=stream,
             expected=loaded.version,
             events=tuple(decider.encode(event) for event in new),
             request_id=request_id,
             body_hash=body_hash,
             metadata=metadata,
-            plan=decider.plan(loaded.state, after),
+            plan=decider.plan(loaded.state, state),
             not_after=None if deadline is None else deadline(loaded.state),
         )
+        return Proposal(loaded, append, state, at)
 
-    async def _commit(
-        self, stream: UUID, loaded: Loaded[S], append: Append
-    ) -> Outcome[S] | Appended:
-        """Appends and tells whom it concerns, also if the caller is cancelled meanwhile.
+    async def _commit(self, proposal: Proposal[S]) -> Outcome[S] | Appended:
+        """Appends and tells whom it concerns; events alone where the request had been stored.
 
-        Gives the events alone where the request had been stored before.
+        A caller that goes away meanwhile leaves a begun append to be stored; the same append again
+        finds it, and tells.
         """
+        try:
+            appended = await self._append(proposal.append)
+        except asyncio.CancelledError:
+            self._begin(self._tell(proposal))
+            raise
+        if appended.repeated:
+            return appended
+        return Outcome(self._appended(proposal, appended), appended)
 
-        async def commit() -> Outcome[S] | Appended:
-            appended = await self._append(append)
-            if appended.repeated:
-                return appended
-            return Outcome(self._appended(stream, loaded, appended), appended)
+    async def _tell(self, proposal: Proposal[S]) -> None:
+        appended = await self._append(proposal.append)
+        if appended.events[0].version == proposal.before.version + 1:
+            self._appended(proposal, appended)
 
-        task = asyncio.ensure_future(commit())
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
         self._committing.add(task)
-        task.add_done_callback(self._committed)
-        return await asyncio.shield(task)
+        task.add_done_callback(self._ended)
 
-    def _committed(self, task: asyncio.Task[Outcome[S] | Appended]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
         self._committing.discard(task)
         if not task.cancelled():
             task.exception()  # seen, so that an abandoned failure is no warning
@@ -226,13 +260,18 @@ class Streams(Generic[S, C, E]):
         except StoreUnavailable:
             return await self._store.append(append)
 
-    def _appended(self, stream: UUID, loaded: Loaded[S], appended: Appended) -> S:
-        """The state after an append made here: folded from what is stored, as a replay would."""
+    def _appended(self, proposal: Proposal[S], appended: Appended) -> S:
+        """The state after an append made here, as a replay of what is stored would give it."""
         last = appended.events[-1]
         self._database_ahead = last.recorded_at - self._clock()
-        state = fold(self._decider, loaded.state, appended.events)
-        self._keep(stream, Loaded(state, last.version, last.hash, last.recorded_at))
-        self._published(stream, last.version)
+        restamp = self._decider.restamp
+        if restamp is None:
+            state = fold(self._decider, proposal.before.state, appended.events)
+        else:
+            state = restamp(proposal.after, proposal.at, last.recorded_at)
+        after = Loaded(state, last.version, last.hash, last.recorded_at)
+        self._keep(last.stream, after)
+        self._published(Change(proposal.before, appended.events, after, proposal.append.plan))
         return state
 
     async def _first(self, stream: UUID, first: Appended, body_hash: bytes) -> Outcome[S]:
@@ -266,18 +305,37 @@ class Streams(Generic[S, C, E]):
             raise Damaged(stream, newer.version + 1, "the event is missing")
         return newer
 
+    async def since(self, stream: UUID, known: Loaded[S]) -> list[Change[S]]:
+        """The appends made after `known` until now, by whomever; raises Refused as `load` does."""
+        with refusals():
+            changes: list[Change[S]] = []
+            for rows in appends(await self._rows(stream, known)):
+                before = changes[-1].after if changes else known
+                changes.append(Change(before, rows, self._after(before, rows), Plan()))
+            if changes:
+                self._keep(stream, changes[-1].after)
+            return changes
+
     async def _catch_up(self, stream: UUID, loaded: Loaded[S] | None) -> Loaded[S]:
-        """The state with all that is stored by now, its chain checked on the way."""
+        """The state with all that is stored by now."""
         known = loaded or Loaded(self._decider.initial, 0, GENESIS, 0)
-        rows = await self._store.read(stream, after=known.version)
-        if fault := verify(rows, previous=known.hash, after=known.version):
-            raise Damaged(stream, fault.version, fault.problem)
-        if rows:
-            state = fold(self._decider, known.state, rows)
-            known = Loaded(state, rows[-1].version, rows[-1].hash, rows[-1].recorded_at)
+        if rows := await self._rows(stream, known):
+            known = self._after(known, rows)
         if known.version:
             self._keep(stream, known)
         return known
+
+    async def _rows(self, stream: UUID, known: Loaded[S]) -> list[Recorded]:
+        """What is stored after `known`, its chain checked."""
+        rows = await self._store.read(stream, after=known.version)
+        if fault := verify(rows, previous=known.hash, after=known.version):
+            raise Damaged(stream, fault.version, fault.problem)
+        return rows
+
+    def _after(self, known: Loaded[S], rows: Sequence[Recorded]) -> Loaded[S]:
+        last = rows[-1]
+        state = fold(self._decider, known.state, rows)
+        return Loaded(state, last.version, last.hash, last.recorded_at)
 
     def _keep(self, stream: UUID, loaded: Loaded[S]) -> None:
         kept = self._states.get(stream)
@@ -287,18 +345,16 @@ class Streams(Generic[S, C, E]):
         if len(self._states) > self._cached:
             self._states.popitem(last=False)
 
-    @asynccontextmanager
-    async def _turn(self, stream: UUID) -> AsyncIterator[None]:
+    def _turn(self, stream: UUID) -> asyncio.Lock:
         """One command of a stream at a time in this process: others would only conflict."""
         turn = self._turns.get(stream)
         if turn is None:
             turn = self._turns[stream] = asyncio.Lock()
-        async with turn:
-            yield
+        return turn
 
 
-@asynccontextmanager
-async def refusals() -> AsyncIterator[None]:
+@contextmanager
+def refusals() -> Iterator[None]:
     """Turns what the store raises into what a caller is told."""
     try:
         yield

@@ -16,7 +16,7 @@ from services.cli.client import ENDED, Caller
 from services.cli.wallet import statement, trial_balance
 from services.game import audit
 from services.game.model import ClockCredited, EngineEvent, Stage
-from services.kernel.envelope import Recorded
+from services.kernel.envelope import Recorded, appends
 from tests.drill.faults import Outage
 from tests.drill.witness import Acknowledged, Record
 
@@ -109,7 +109,7 @@ class Judge:
         if self.record.seen.get(game_id, 0) > len(rows):
             found.fault("a version that was shown is not in the log", game_id)
         ends: dict[str, int] = {}
-        for group in audit.appends(rows):
+        for group in appends(rows):
             request_id = group[0].request_id or ""
             if request_id in ends:
                 found.fault("a move twice", f"{game_id} {request_id}")

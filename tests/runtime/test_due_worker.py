@@ -1,6 +1,7 @@
 """The due worker: everything that is due is handled, whatever goes wrong on the way."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -90,7 +91,7 @@ async def test_the_outcome_and_the_row_go_together(store: SqlStore) -> None:
             request = f"turn {claimed.version}"
             await store.append(append(claimed.version, "Expired", request=request, plan=plan))
 
-    async with working(DueWorker(store, handle, name="w")):
+    async with working(DueWorker(store, handle, name="w", idle_ms=5)):
         await eventually(lambda: nothing_left(store))
     assert seen == [1, 2, 3, 4]
 
@@ -179,6 +180,48 @@ async def test_sleep_ends_with_a_wake_up(store: SqlStore, clock: Clock) -> None:
         await eventually(lambda: asyncio.sleep(0, worker._woken.is_set() is False))
         await store.append(append(0, plan=Plan(due=(Due("bot", "", 0),))))
         worker.wake()
+        async with asyncio.timeout(LONG):
+            await handled.wait()
+
+
+async def test_the_database_is_asked_only_when_something_may_be_due(store: SqlStore) -> None:
+    """Appends whose work is due later than the next look cost the worker no statement."""
+    looks = 0
+
+    class Counted(SqlStore):
+        async def claim(self, worker: str, limit: int, lease_ms: int) -> list[Claimed]:
+            nonlocal looks
+            looks += 1
+            return await super().claim(worker, limit, lease_ms)
+
+    async def handle(kind: str, claimed: Claimed) -> None:
+        raise AssertionError
+
+    counted = Counted(store._engine, None, clock=store._clock)
+    async with working(DueWorker(counted, handle, name="w", idle_ms=3_600_000)) as worker:
+        await eventually(lambda: asyncio.sleep(0, worker._next_at < math.inf))
+        for number in range(50):
+            plan = Plan(due=(Due("turn", "", 7_200_000),))
+            await store.append(append(0, stream=numbered(number), plan=plan))
+            worker.wake(7_200_000)
+        await asyncio.sleep(0)
+    assert looks == 1
+
+
+async def test_work_of_this_process_begins_when_it_is_due(store: SqlStore, clock: Clock) -> None:
+    """Not at the next look, and not before: the sleep is as long as what was asked for first."""
+    handled = asyncio.Event()
+
+    async def handle(kind: str, claimed: Claimed) -> None:
+        handled.set()
+
+    async with working(DueWorker(store, handle, name="w", idle_ms=3_600_000)) as worker:
+        await eventually(lambda: asyncio.sleep(0, worker._next_at < math.inf))
+        await store.append(append(0, plan=Plan(due=(Due("bot", "", 40),))))
+        worker.wake(40)
+        worker.wake(1_000_000)
+        assert not handled.is_set()
+        clock.turn(40)
         async with asyncio.timeout(LONG):
             await handled.wait()
 

@@ -291,7 +291,9 @@ async def test_appends_are_published_and_repeats_are_not(store: SqlStore, clock:
     """Whoever wants to know hears of every append made here, once."""
     heard: list[tuple[UUID, int]] = []
     streams = Streams(
-        store, COUNTER, published=lambda stream, version: heard.append((stream, version))
+        store,
+        COUNTER,
+        published=lambda change: heard.append((change.stream, change.after.version)),
     )
     await add(streams, 2, "a")
     await add(streams, 2, "a")

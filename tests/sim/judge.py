@@ -22,7 +22,7 @@ from services.game.evolve import evolve
 from services.game.model import GameOpened, Stage, State
 from services.game.settled import compare
 from services.kernel.decider import fold
-from services.kernel.envelope import Recorded
+from services.kernel.envelope import Recorded, appends
 from services.lobby.model import GameEnded, GameStarted, StartFailed, Table
 from services.lobby.tables import DECIDER
 from services.runtime.database import open_engine
@@ -162,7 +162,7 @@ class Judge:
     # -------------------------------------------------------------------------------------- games
 
     def _follow(self, game_id: UUID, record: Record, rows: Sequence[Recorded]) -> None:
-        for group in audit.appends(rows):
+        for group in appends(rows):
             first = group[0]
             _hold(first.version == len(record.rows) + 1, f"{game_id}: a version is left out")
             _hold(not record.state.ended, f"{game_id}: stored after its end")
