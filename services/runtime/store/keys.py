@@ -8,6 +8,7 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.runtime.store.api import Damaged
+from services.runtime.store.queries import KEY
 from services.runtime.store.schema import stream_keys
 from services.runtime.store.sealing import (
     KEY_BYTES,
@@ -32,21 +33,22 @@ class StreamKeys:
 
     async def find(self, connection: AsyncConnection, stream: UUID) -> bytes | None:
         """The stream's data key, None if it has none; raises KeyUnknown, Damaged."""
-        if stream in self._opened:
-            self._opened.move_to_end(stream)
-            return self._opened[stream]
-        row = (
-            await connection.execute(select(stream_keys).where(stream_keys.c.stream == stream))
-        ).one_or_none()
-        if row is None:
-            return None
-        key = self._unwrap(stream, row.key_id, row.wrapped)
-        self.keep(stream, key)
-        return key
+        if key := self.known(stream):
+            return key
+        row = (await connection.execute(KEY, {"stream": stream})).one_or_none()
+        return None if row is None else self.opened(stream, *row)
 
     def known(self, stream: UUID) -> bytes | None:
         """The stream's data key if it is in memory."""
+        if stream in self._opened:
+            self._opened.move_to_end(stream)
         return self._opened.get(stream)
+
+    def opened(self, stream: UUID, key_id: str, wrapped: bytes) -> bytes:
+        """The data key that is stored so, kept from now on; raises KeyUnknown, Damaged."""
+        key = self._unwrap(stream, key_id, wrapped)
+        self.keep(stream, key)
+        return key
 
     def make(self, stream: UUID) -> tuple[bytes, tuple[str, bytes]]:
         """A new data key and how it is stored: the master key's id, and wrapped.

@@ -1,20 +1,34 @@
 """What the store asks of its tables, on both engines."""
 
-from sqlalchemy import and_, bindparam, func, select
+from sqlalchemy import BigInteger, and_, bindparam, func, literal_column, select
 
-from services.runtime.store.schema import due, event_secrets, events, heads
+from services.runtime.store.schema import due, event_secrets, events, heads, stream_keys
 
 MARK = select(heads.c.version, heads.c.hash, heads.c.recorded_at).where(
     heads.c.stream == bindparam("stream")
 )
 
-EVENTS = select(events, event_secrets.c.sealed).select_from(
+COLUMNS = (
+    *(events.c.version, events.c.name, events.c.schema, events.c.payload, events.c.metadata),
+    *(events.c.request_id, events.c.body_hash, events.c.recorded_at, events.c.secret_digest),
+    *(events.c.hash, event_secrets.c.sealed),
+)
+"""What `reading.opened` takes a stored event from, in this order."""
+ALL = 2**62
+"""A limit that is none."""
+
+_events = select(*COLUMNS).select_from(
     events.outerjoin(
         event_secrets,
         and_(
             event_secrets.c.stream == events.c.stream, event_secrets.c.version == events.c.version
         ),
     )
+)
+EVENTS = (
+    _events.where(events.c.stream == bindparam("stream"), events.c.version > bindparam("after"))
+    .order_by(events.c.version)
+    .limit(bindparam("limit", type_=BigInteger))
 )
 _first = (
     select(events.c.version)
@@ -31,14 +45,18 @@ _following = (
     )
     .scalar_subquery()
 )
-OF_REQUEST = EVENTS.where(
+OF_REQUEST = _events.where(
     events.c.stream == bindparam("stream"),
     events.c.version >= _first,
-    events.c.version < func.coalesce(_following, 2**62),
+    events.c.version < func.coalesce(_following, literal_column(str(ALL))),
 ).order_by(events.c.version)
 """The rows of the append with a request id, in one statement: the next one may come any moment."""
 
 HEADS = select(heads.c.stream, heads.c.version, heads.c.hash, heads.c.ended)
+HEAD = HEADS.where(heads.c.stream == bindparam("stream"))
+KEY = select(stream_keys.c.key_id, stream_keys.c.wrapped).where(
+    stream_keys.c.stream == bindparam("stream")
+)
 SAME_WORK = and_(
     due.c.stream == bindparam("at_stream"),
     due.c.kind == bindparam("at_kind"),

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row
-
 from services.kernel.envelope import Append, Appended, Claimed, Recorded
 from services.runtime.store.api import RequestReused
 from services.runtime.store.chain import digest, secret_digest, text
@@ -98,25 +96,6 @@ def chained(
         )
         request_id = body_hash = None
     return tuple(rows)
-
-
-def recorded(row: Row[Any], salt: bytes | None, secret: bytes | None) -> Recorded:
-    """A stored row as it is given out."""
-    return Recorded(
-        stream=row.stream,
-        version=row.version,
-        name=row.name,
-        schema=row.schema,
-        payload=row.payload,
-        metadata=row.metadata,
-        request_id=row.request_id,
-        body_hash=row.body_hash,
-        recorded_at=row.recorded_at,
-        secret_digest=row.secret_digest,
-        salt=salt,
-        secret=secret,
-        hash=row.hash,
-    )
 
 
 def due_moments(append: Append, at: int) -> dict[tuple[str, str], int]:

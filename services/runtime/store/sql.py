@@ -9,12 +9,12 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
-from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from services.kernel.envelope import Append, Appended, Claimed, Head, Recorded
 from services.runtime.database import close_engine, database_now, now_us, read, write
-from services.runtime.store.api import Conflict, Damaged, Late, StoreUnavailable, Unstorable
+from services.runtime.store.api import Conflict, Late, StoreUnavailable, Unstorable
 from services.runtime.store.committer import (
     NOTHING,
     Committer,
@@ -25,24 +25,17 @@ from services.runtime.store.committer import (
 )
 from services.runtime.store.keys import StreamKeys
 from services.runtime.store.postgres import PostgresWriter
-from services.runtime.store.queries import (
-    EVENTS,
-    HEADS,
-    MARK,
-    OF_REQUEST,
-    SAME_CLAIM,
-    SAME_WORK,
-)
+from services.runtime.store.queries import HEADS, MARK, SAME_CLAIM, SAME_WORK
+from services.runtime.store.reading import Reader
 from services.runtime.store.rows import (
     claim_key,
     first_outcome,
     hides,
-    recorded,
     require_storable,
     work_key,
 )
-from services.runtime.store.schema import due, events, heads, pulse, tags
-from services.runtime.store.sealing import MasterKeys, SealBroken, unseal
+from services.runtime.store.schema import due, heads, pulse, tags
+from services.runtime.store.sealing import MasterKeys
 from services.runtime.store.sqlite import SqliteWriter
 
 P = ParamSpec("P")
@@ -86,6 +79,7 @@ class SqlStore:
     ) -> None:
         self._engine = engine
         self._keys = None if keys is None else StreamKeys(keys, random)
+        self._reader = Reader(engine, self._keys)
         self._clock = clock
         self._random = random
         self._under_way: set[asyncio.Task[Any]] = set()
@@ -199,10 +193,7 @@ class SqlStore:
     @to_its_end
     async def read(self, stream: UUID, after: int = 0, limit: int | None = None) -> list[Recorded]:
         """The stream's events with a version above `after`, in order, secrets opened."""
-        query = EVENTS.where(events.c.stream == stream, events.c.version > after)
-        async with read(self._engine) as connection:
-            found = await connection.execute(query.order_by(events.c.version).limit(limit))
-            rows = await self._opened(connection, stream, after + 1, found.all())
+        rows = await self._reader.events(stream, after, limit)
         if rows and self._chains_ahead:
             self._mark(rows[-1])
         return rows
@@ -210,45 +201,13 @@ class SqlStore:
     @to_its_end
     async def find_request(self, stream: UUID, request_id: str) -> Appended | None:
         """The outcome of an earlier append with this request id."""
-        async with read(self._engine) as connection:
-            return await self._find_request(connection, stream, request_id)
+        rows = await self._reader.of_request(stream, request_id)
+        return Appended(tuple(rows), repeated=True) if rows else None
 
-    async def _find_request(
-        self, connection: AsyncConnection, stream: UUID, request_id: str
-    ) -> Appended | None:
-        found = (
-            await connection.execute(OF_REQUEST, {"stream": stream, "request_id": request_id})
-        ).all()
-        if not found:
-            return None
-        rows = await self._opened(connection, stream, found[0].version, found)
-        return Appended(tuple(rows), repeated=True)
-
-    async def _opened(
-        self, connection: AsyncConnection, stream: UUID, first: int, found: Sequence[Row[Any]]
-    ) -> list[Recorded]:
-        if self._keys is None or not any(row.sealed is not None for row in found):
-            key = None
-        else:
-            key = await self._keys.find(connection, stream)
-        rows = []
-        for version, row in enumerate(found, start=first):
-            if row.version != version:
-                raise Damaged(stream, version, "the event is missing")
-            salt = secret = None
-            if self._keys is not None and (row.secret_digest is None) != (row.sealed is None):
-                raise Damaged(stream, row.version, "the event and its secret do not match")
-            if row.sealed is not None and self._keys is not None:
-                try:
-                    salt, secret = unseal(key or b"", stream, row.version, row.sealed)
-                except SealBroken:
-                    raise Damaged(stream, row.version, "the secret cannot be opened") from None
-            rows.append(recorded(row, salt, secret))
-        return rows
-
+    @to_its_end
     async def head(self, stream: UUID) -> Head | None:
         """The stream's head, or None if it does not exist."""
-        return (await self.heads([stream])).get(stream)
+        return await self._reader.head(stream)
 
     @to_its_end
     async def heads(self, streams: Sequence[UUID]) -> dict[UUID, Head]:

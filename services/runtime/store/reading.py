@@ -1,0 +1,110 @@
+"""Reading streams back: the store's own rows, whole, in order, with their secrets opened.
+
+A game is read in one statement. On PostgreSQL it goes to the driver as text that SQLAlchemy made
+once: a row that passes through SQLAlchemy costs as much as decoding and folding it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from engines.records import maker
+from services.kernel.envelope import Head, Recorded
+from services.runtime.database import driver, read
+from services.runtime.store.api import Damaged
+from services.runtime.store.keys import StreamKeys
+from services.runtime.store.queries import ALL, EVENTS, HEAD, KEY, OF_REQUEST
+from services.runtime.store.sealing import SealBroken, unseal
+
+ASKED = (EVENTS, OF_REQUEST, HEAD, KEY)
+"""What a reader asks."""
+
+_recorded = maker(Recorded)
+
+
+class Reader:
+    """Reads what streams hold. Without `keys` secrets stay closed (None)."""
+
+    def __init__(self, engine: AsyncEngine, keys: StreamKeys | None) -> None:
+        self._engine = engine
+        self._keys = keys
+        direct = ASKED if engine.dialect.name == "postgresql" else ()
+        self._texts = {query: _text(query, engine) for query in direct}
+
+    async def events(self, stream: UUID, after: int, limit: int | None) -> list[Recorded]:
+        """The events above a version; raises Damaged, KeyUnknown, StoreUnavailable."""
+        given = {"stream": stream, "after": after, "limit": ALL if limit is None else limit}
+        return await self._opened(stream, after + 1, await self._fetch(EVENTS, given))
+
+    async def of_request(self, stream: UUID, request_id: str) -> list[Recorded]:
+        """The events of the append with this request id, none if there is none; raises as above."""
+        found = await self._fetch(OF_REQUEST, {"stream": stream, "request_id": request_id})
+        return await self._opened(stream, found[0][0], found) if found else []
+
+    async def head(self, stream: UUID) -> Head | None:
+        """The stream's head, or None if it does not exist."""
+        found = await self._fetch(HEAD, {"stream": stream})
+        return Head(*found[0]) if found else None
+
+    async def _opened(self, stream: UUID, first: int, found: Sequence[Any]) -> list[Recorded]:
+        if self._keys is None:
+            return opened(stream, first, found, None)
+        sealed = any(row[-1] is not None for row in found)
+        return opened(stream, first, found, await self._key(stream) if sealed else b"")
+
+    async def _key(self, stream: UUID) -> bytes:
+        """The stream's data key; what opens nothing if it has none."""
+        if self._keys is None:
+            return b""
+        if key := self._keys.known(stream):
+            return key
+        found = await self._fetch(KEY, {"stream": stream})
+        return self._keys.opened(stream, *found[0]) if found else b""
+
+    async def _fetch(self, query: Select[Any], given: Mapping[str, Any]) -> Sequence[Any]:
+        rows: Sequence[Any]
+        if direct := self._texts.get(query):
+            text, names = direct
+            async with driver(self._engine) as connection:
+                rows = await connection.fetch(text, *[given[name] for name in names])
+        else:
+            async with read(self._engine) as connection:
+                rows = (await connection.execute(query, given)).all()
+        return rows
+
+
+def opened(stream: UUID, first: int, found: Sequence[Any], key: bytes | None) -> list[Recorded]:
+    """Stored rows as they are given out, from version `first` on; None leaves secrets closed.
+
+    Raises Damaged where a row is missing or a secret is not the one that was sealed.
+    """
+    rows: list[Recorded] = []
+    for expected, row in enumerate(found, start=first):
+        version, *fields, secret_digest, link, sealed = row
+        if version != expected:
+            raise Damaged(stream, expected, "the event is missing")
+        salt = secret = None
+        if key is not None and (secret_digest is not None or sealed is not None):
+            salt, secret = _unsealed(stream, version, secret_digest, sealed, key)
+        rows.append(_recorded(stream, version, *fields, secret_digest, salt, secret, link))
+    return rows
+
+
+def _unsealed(
+    stream: UUID, version: int, secret_digest: bytes | None, sealed: bytes | None, key: bytes
+) -> tuple[bytes, bytes]:
+    if secret_digest is None or sealed is None:
+        raise Damaged(stream, version, "the event and its secret do not match")
+    try:
+        return unseal(key, stream, version, sealed)
+    except SealBroken:
+        raise Damaged(stream, version, "the secret cannot be opened") from None
+
+
+def _text(query: Select[Any], engine: AsyncEngine) -> tuple[str, tuple[str, ...]]:
+    """A query as PostgreSQL is asked it, and the names of its parameters in their order."""
+    compiled = query.compile(dialect=engine.dialect)
+    return str(compiled), tuple(compiled.positiontup or ())
