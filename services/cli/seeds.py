@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from services.cli.outcome import Failure
 from services.cli.profile import write_private
 from services.kernel.errors import Kind, Refused
-from services.runtime.keys import load_public
+from services.runtime.keys import public_keys
 from services.runtime.settings import Settings
 from services.runtime.signing import acknowledgement, is_signed
 
@@ -47,10 +47,8 @@ class Acknowledgement:
 def signers(settings: Settings) -> list[Ed25519PublicKey]:
     """The keys with which the game service may have signed; none where none are known."""
     folder = settings.keys()
-    if not any(folder.glob(f"{SIGNER}*.pub")):
-        return []
     try:
-        return [key for issuer, key in load_public(folder).values() if issuer == SIGNER]
+        return public_keys(folder, SIGNER)
     except (OSError, ValueError) as error:
         raise Failure(f"{folder}: {error}") from None
 

@@ -33,7 +33,10 @@ from services.kernel.envelope import Head, Recorded, appends
 from services.kernel.errors import Refused
 from services.runtime.store import chain
 
-CHECKS = ("chain", "secrets", "decoding", "rules", "deals", "chips", "clock", "lists", "wallet")
+CHECKS = (
+    *("chain", "checkpoints", "secrets", "decoding", "rules", "deals", "chips", "clock", "lists"),
+    "wallet",
+)
 """What an audit looks at, in words for the report."""
 
 

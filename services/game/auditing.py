@@ -6,22 +6,20 @@ from uuid import UUID
 
 from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import audit_pb2, audit_pb2_grpc
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from services.game import audit, export, requests, views
+from services.game import audit, checking, export, requests, views
+from services.game.accesses import Accesses
 from services.game.disputes import DISPUTE_VERSION, Disputes
-from services.game.endings import Endings
 from services.game.games import Games
-from services.game.listing import listing_faults
 from services.game.model import Stage, State
 from services.game.peers import Peers
 from services.game.settled import wallet_faults
 from services.game.viewers import missing, seat_of
-from services.kernel.envelope import Head, Recorded
 from services.kernel.errors import precondition, unavailable
 from services.runtime import validate
 from services.runtime.auth import Role
 from services.runtime.call import caller, note
-from services.runtime.store.api import Damaged
 from services.runtime.streams import refusals
 
 ROWS_DEFAULT = 200
@@ -30,18 +28,24 @@ VERSION_MAX = 2**63 - 1
 HEADS_A_MESSAGE = 500
 CHUNK_BYTES = 262_144
 """How much of an export a message carries."""
-READS_MAX = 10
-"""How often a game that moves on meanwhile is read again."""
 
 
 class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
     """For operators; players read, export and dispute the games they sat in, once these ended."""
 
-    def __init__(self, games: Games, peers: Peers, disputes: Disputes, endings: Endings) -> None:
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        games: Games,
+        peers: Peers,
+        disputes: Disputes,
+        accesses: Accesses,
+    ) -> None:
+        self._engine = engine
         self._games = games
         self._peers = peers
         self._disputes = disputes
-        self._endings = endings
+        self._accesses = accesses
 
     async def ListLogs(
         self, request: audit_pb2.ListLogsRequest, context: Any
@@ -93,18 +97,25 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         """Re-execute the log from its rows, and compare it with the wallet."""
         game_id = requests.game_id("game_id", request.game_id)
         note(game=game_id)
-        head, rows, faults = await self._read(game_id)
-        faults = faults or audit.verify_log(game_id, rows, head)
-        faults = faults or await listing_faults(self._games.store, game_id, rows)
-        now = await self._games.store.now()
-        faults = faults or await wallet_faults(self._peers, game_id, rows, now)
-        faults = [*faults, *await self._endings.faults(game_id)]
+        held = [checking.Held(each.version, each.hash) for each in request.held]
+        await self._accesses.note(game_id)
+        with refusals():
+            try:
+                checked = await checking.check_game(self._engine, self._games.store, game_id, held)
+            except checking.TooFast:
+                problem = "the game goes on faster than it can be read"
+                raise unavailable("GAME_TOO_FAST", problem) from None
+            now = await self._games.store.now()
+        if checked is None:
+            raise missing()
+        faults = checked.faults
+        if (end := checked.end) is not None:
+            faults += tuple(await wallet_faults(self._peers, game_id, end.state, end.head, now))
         return audit_pb2.VerifyGameResponse(
-            faults=[
-                audit_pb2.Fault(version=f.version, kind=f.kind, detail=f.detail) for f in faults
-            ],
-            events=len(rows),
+            faults=map(_fault, faults),
+            events=checked.events,
             checks=audit.CHECKS,
+            covered_version=checked.covered,
         )
 
     async def ExportGame(
@@ -139,26 +150,6 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         dispute = await self._disputes.rule(request, caller().subject)
         return audit_pb2.ResolveDisputeResponse(dispute=dispute)
 
-    async def _read(self, game_id: UUID) -> tuple[Head, list[Recorded], list[audit.Fault]]:
-        """The head and the stored rows of one moment, or where they are not what was stored.
-
-        A game that is played on between the two reads is read again.
-        """
-        store = self._games.store
-        with refusals():
-            head = await store.head(game_id)
-            for _ in range(READS_MAX):
-                if head is None:
-                    raise missing()
-                try:
-                    rows = await store.read(game_id)
-                except Damaged as damage:
-                    return head, [], [audit.Fault(damage.version, "DAMAGED", damage.problem)]
-                before, head = head, await store.head(game_id)
-                if head == before:
-                    return head, rows, []
-        raise unavailable("GAME_TOO_FAST", "the game goes on faster than it can be read")
-
     async def _find(self, text: str) -> tuple[UUID, State]:
         """The game, for operators and for those who sat in it.
 
@@ -171,6 +162,7 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
             raise missing()
         if caller().role is not Role.OPERATOR:
             seat_of(state, caller())
+        await self._accesses.note(game_id)
         return game_id, state
 
     async def _find_ended(self, text: str) -> tuple[UUID, State]:
@@ -178,6 +170,10 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         if not state.ended:
             raise precondition("GAME_RUNNING", "hands are shown after the game has ended")
         return game_id, state
+
+
+def _fault(found: audit.Fault) -> audit_pb2.Fault:
+    return audit_pb2.Fault(version=found.version, kind=found.kind, detail=found.detail)
 
 
 def _replayed(step: audit.Append) -> audit_pb2.ReplayGameResponse:

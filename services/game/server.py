@@ -4,23 +4,33 @@ from contextlib import suppress
 from pathlib import Path
 
 import grpc
-from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, game_pb2_grpc
+from kozyr.game.v1 import (
+    audit_pb2,
+    audit_pb2_grpc,
+    checkpoint_pb2,
+    checkpoint_pb2_grpc,
+    game_pb2,
+    game_pb2_grpc,
+)
 
 from services.game import migrations
+from services.game.accesses import Accesses
 from services.game.auditing import AuditServicer
+from services.game.checkpoints import Checkpointer
 from services.game.disputes import Disputes
 from services.game.endings import Endings
 from services.game.games import Games, decider
 from services.game.listing import Listing
 from services.game.outages import Outages
 from services.game.peers import Peers
+from services.game.proving import CheckpointServicer
 from services.game.reactions import WORK_AT_ONCE, Reactions
 from services.game.servicer import GameServicer
 from services.game.watching import Watching
 from services.runtime.due import DueWorker
 from services.runtime.eventstore import MIGRATIONS, close_store, open_store, supervised
 from services.runtime.feed import Feed
-from services.runtime.keys import load_private
+from services.runtime.keys import load_private, public_keys
 from services.runtime.relay import Relay
 from services.runtime.server import Process, Service, run
 from services.runtime.store.api import StoreUnavailable
@@ -40,7 +50,7 @@ async def compose(process: Process) -> Service:
     rules = decider(settings.bot_delay_ms)
     games = Games(store, rules, feed, outages, cached=settings.games_cached)
     peers = Peers(process.peers)
-    endings = Endings(engine)
+    endings, accesses = Endings(engine), Accesses(engine)
     react = Reactions(games, peers, endings).handle
     worker = DueWorker(
         store,
@@ -49,31 +59,42 @@ async def compose(process: Process) -> Service:
         concurrency=WORK_AT_ONCE,
         lease_ms=settings.due_lease_ms,
     )
+    key = load_private(settings.keys() / "game.key")
+    checkpointer = Checkpointer(engine, key, settings.checkpoint_ms)
     games.on_change(lambda change: worker.expect(change.plan))
+    games.on_change(lambda change: checkpointer.advanced(change.stream))
     relay = Relay(engine, feed)
     if engine.dialect.name == "postgresql":
         games.on_change(lambda change: relay.tell(change.stream, change.after.version))
     watching = Watching(games, process.drain, process.seal_key, settings.heartbeat_ms)
-    key = load_private(settings.keys() / "game.key")
 
     def add(server: grpc.aio.Server) -> None:
         servicer = GameServicer(
-            games, Listing(games, process.seal_key), watching, peers, settings, key
+            games, Listing(games, process.seal_key), watching, peers, settings, key, accesses
         )
         game_pb2_grpc.add_GameServiceServicer_to_server(servicer, server)
-        auditor = AuditServicer(games, peers, Disputes(store, process.seal_key), endings)
+        disputes = Disputes(store, process.seal_key)
+        auditor = AuditServicer(engine, games, peers, disputes, accesses)
         audit_pb2_grpc.add_AuditServiceServicer_to_server(auditor, server)
+        prover = CheckpointServicer(engine, games, accesses, public_keys(settings.keys(), "game"))
+        checkpoint_pb2_grpc.add_CheckpointServiceServicer_to_server(prover, server)
+
+    async def close() -> None:
+        await worker.stop()
+        await checkpointer.try_round()
+        await close_store(store, feed=feed, due=worker)
 
     return Service(
         add=add,
-        files=(game_pb2.DESCRIPTOR, audit_pb2.DESCRIPTOR),
+        files=(game_pb2.DESCRIPTOR, audit_pb2.DESCRIPTOR, checkpoint_pb2.DESCRIPTOR),
         checks={"store": store.check},
         tasks={
             **supervised(process.drain, feed=feed, due=worker),
             "lifeline": outages.keep_alive,
+            "checkpoints": lambda: checkpointer.run(process.drain),
             **({"relay": relay.run} if engine.dialect.name == "postgresql" else {}),
         },
-        close=lambda: close_store(store, feed=feed, due=worker),
+        close=close,
     )
 
 

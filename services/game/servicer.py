@@ -7,6 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from kozyr.game.v1 import game_pb2, game_pb2_grpc, view_pb2
 
 from services.game import domain, requests, views
+from services.game.accesses import Accesses
 from services.game.games import Games
 from services.game.listing import Listing
 from services.game.model import State
@@ -30,6 +31,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         peers: Peers,
         settings: Settings,
         key: Ed25519PrivateKey,
+        accesses: Accesses,
     ) -> None:
         self._games = games
         self._listing = listing
@@ -37,6 +39,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         self._peers = peers
         self._settings = settings
         self._key = key
+        self._accesses = accesses
 
     async def CreateGame(
         self, request: game_pb2.CreateGameRequest, context: Any
@@ -63,6 +66,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         """The caller's view, with history if asked for."""
         loaded = await self._load(request.game_id)
         viewer = viewer_of(loaded.state, caller())
+        await self._accesses.note(loaded.state.game_id)
         response = game_pb2.GetGameResponse(view=views.game_view(loaded.state, viewer, loaded.hash))
         if request.history:
             response.history.extend(await self._games.history(loaded.state, viewer))
@@ -124,6 +128,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         """Follow a game until it ends."""
         loaded = await self._seated(request.game_id)
         viewer = viewer_of(loaded.state, caller())
+        await self._accesses.note(loaded.state.game_id)
         game_id, subject = loaded.state.game_id, caller().key
         seen = self._watching.seen(game_id, subject, request.resume_token)
         async for message in self._watching.follow(game_id, subject, viewer, seen):

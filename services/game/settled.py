@@ -1,15 +1,13 @@
 """Whether the wallet agrees with a game's log, to the chip."""
 
-from collections.abc import Sequence
 from uuid import UUID
 
 from kozyr.wallet.v1 import wallet_pb2
 
-from services.game.audit import Fault, replay
+from services.game.audit import Fault
 from services.game.model import Stage, State
 from services.game.peers import Peers
 from services.game.results import bank_flows
-from services.kernel.envelope import Recorded
 
 Reservation = wallet_pb2.ReservationState
 
@@ -19,22 +17,16 @@ SETTLED_WITHIN_US = 600_000_000
 
 
 async def wallet_faults(
-    peers: Peers, game_id: UUID, rows: Sequence[Recorded], now: int
+    peers: Peers, game_id: UUID, state: State, head: bytes, now: int
 ) -> list[Fault]:
-    """Differences between the log and what the wallet holds or paid for the game.
+    """Differences between the end of a log and what the wallet holds or paid for the game.
 
     `now` is the database's clock, microseconds: a game may be settled a while after its end.
     """
-    state = State()
-    for step in replay(rows):
-        state = step.after
-    cancelled = state.stage is Stage.CANCELLED
-    if not cancelled and not any(seat.reservation_id for seat in state.seats):
-        return []
     wallet = await peers.reservations(str(game_id))
-    if cancelled:
-        return compare_cancelled(wallet, now - rows[-1].recorded_at)
-    return compare(state, rows[-1].hash, wallet, now)
+    if state.stage is Stage.CANCELLED:
+        return compare_cancelled(wallet, now - state.recorded_at)
+    return compare(state, head, wallet, now)
 
 
 def compare(

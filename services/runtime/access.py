@@ -55,6 +55,11 @@ GAME: Mapping[str, Access] = {
     "/kozyr.game.v1.AuditService/OpenDispute": allow("player", cost=5),
     "/kozyr.game.v1.AuditService/ListDisputes": allow("player", "operator"),
     "/kozyr.game.v1.AuditService/ResolveDispute": allow("operator"),
+    "/kozyr.game.v1.CheckpointService/GetInclusionProof": allow("player", "operator", cost=2),
+    "/kozyr.game.v1.CheckpointService/GetConsistencyProof": allow("player", "operator", cost=2),
+    "/kozyr.game.v1.CheckpointService/ListCheckpoints": allow("player", "operator"),
+    "/kozyr.game.v1.CheckpointService/GetCoverage": allow("operator", cost=20),
+    "/kozyr.game.v1.CheckpointService/VerifyTree": allow("operator", cost=20),
 }
 
 AI: Mapping[str, Access] = {

@@ -129,3 +129,13 @@ def load_public(folder: Path) -> dict[str, tuple[str, Ed25519PublicKey]]:
     if not keys:
         raise ValueError(f"{folder}: no public keys")
     return keys
+
+
+def public_keys(folder: Path, issuer: str) -> list[Ed25519PublicKey]:
+    """An issuer's public keys, `<issuer>.pub` and `<issuer>.<label>.pub`; none where none are.
+
+    Raises OSError or ValueError.
+    """
+    if not any(folder.glob(f"{issuer}*.pub")):
+        return []
+    return [key for by, key in load_public(folder).values() if by == issuer]

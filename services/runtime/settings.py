@@ -177,6 +177,12 @@ class Settings(BaseSettings):
         le=600_000,
         description="Work that is due goes to another replica when the one that took it is silent.",
     )
+    checkpoint_ms: int = Field(
+        default=10_000,
+        ge=100,
+        le=600_000,
+        description="Games that advanced are covered by a signed checkpoint this often.",
+    )
     outage_ms: int = Field(
         default=3_000,
         ge=100,

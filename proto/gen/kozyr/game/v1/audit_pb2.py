@@ -26,15 +26,15 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from kozyr.game.v1 import view_pb2 as kozyr_dot_game_dot_v1_dot_view__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19kozyr/game/v1/audit.proto\x12\rkozyr.game.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18kozyr/game/v1/view.proto\"\xeb\x01\n\x06LogRow\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06schema\x18\x03 \x01(\x05\x12\x0f\n\x07payload\x18\x04 \x01(\x0c\x12\x15\n\rsecret_digest\x18\x05 \x01(\x0c\x12\x0c\n\x04salt\x18\x06 \x01(\x0c\x12\x0e\n\x06secret\x18\x07 \x01(\x0c\x12\x10\n\x08metadata\x18\x08 \x01(\x0c\x12\x12\n\nrequest_id\x18\t \x01(\t\x12\x11\n\tbody_hash\x18\n \x01(\x0c\x12\x13\n\x0brecorded_at\x18\x0b \x01(\x03\x12\x0c\n\x04hash\x18\x0c \x01(\x0c\x12\x10\n\x08readable\x18\r \x01(\t\"\x11\n\x0fListLogsRequest\"H\n\x07LogHead\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x0c\n\x04hash\x18\x03 \x01(\x0c\x12\r\n\x05\x65nded\x18\x04 \x01(\x08\"9\n\x10ListLogsResponse\x12%\n\x05heads\x18\x01 \x03(\x0b\x32\x16.kozyr.game.v1.LogHead\"K\n\x0eReadLogRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x15\n\rafter_version\x18\x02 \x01(\x03\x12\x11\n\tpage_size\x18\x03 \x01(\x05\"D\n\x0fReadLogResponse\x12#\n\x04rows\x18\x01 \x03(\x0b\x32\x15.kozyr.game.v1.LogRow\x12\x0c\n\x04more\x18\x02 \x01(\x08\"N\n\x11ReplayGameRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x14\n\x0c\x66rom_version\x18\x02 \x01(\x03\x12\x12\n\nto_version\x18\x03 \x01(\x03\"\xb3\x01\n\x12ReplayGameResponse\x12\x14\n\x0c\x66rom_version\x18\x01 \x01(\x03\x12\x12\n\nto_version\x18\x02 \x01(\x03\x12\r\n\x05\x61\x63tor\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12,\n\nhappenings\x18\x05 \x03(\x0b\x32\x18.kozyr.game.v1.Happening\x12&\n\x05views\x18\x06 \x03(\x0b\x32\x17.kozyr.game.v1.GameView\"$\n\x11VerifyGameRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\"6\n\x05\x46\x61ult\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\"Z\n\x12VerifyGameResponse\x12$\n\x06\x66\x61ults\x18\x01 \x03(\x0b\x32\x14.kozyr.game.v1.Fault\x12\x0e\n\x06\x65vents\x18\x02 \x01(\x03\x12\x0e\n\x06\x63hecks\x18\x03 \x03(\t\"$\n\x11\x45xportGameRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\"#\n\x12\x45xportGameResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\"\x82\x02\n\x07\x44ispute\x12\x12\n\ndispute_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x11\n\tplayer_id\x18\x04 \x01(\t\x12\x11\n\tcomplaint\x18\x05 \x01(\t\x12%\n\x06ruling\x18\x06 \x01(\x0e\x32\x15.kozyr.game.v1.Ruling\x12\x13\n\x0b\x65xplanation\x18\x07 \x01(\t\x12/\n\x0bopened_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nruled_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"]\n\x12OpenDisputeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x11\n\tcomplaint\x18\x04 \x01(\t\">\n\x13OpenDisputeResponse\x12\'\n\x07\x64ispute\x18\x01 \x01(\x0b\x32\x16.kozyr.game.v1.Dispute\"J\n\x13ListDisputesRequest\x12\x0c\n\x04open\x18\x01 \x01(\x08\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"Y\n\x14ListDisputesResponse\x12(\n\x08\x64isputes\x18\x01 \x03(\x0b\x32\x16.kozyr.game.v1.Dispute\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"{\n\x15ResolveDisputeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x12\n\ndispute_id\x18\x02 \x01(\t\x12%\n\x06ruling\x18\x03 \x01(\x0e\x32\x15.kozyr.game.v1.Ruling\x12\x13\n\x0b\x65xplanation\x18\x04 \x01(\t\"A\n\x16ResolveDisputeResponse\x12\'\n\x07\x64ispute\x18\x01 \x01(\x0b\x32\x16.kozyr.game.v1.Dispute*I\n\x06Ruling\x12\x16\n\x12RULING_UNSPECIFIED\x10\x00\x12\x14\n\x10RULING_DISMISSED\x10\x01\x12\x11\n\rRULING_UPHELD\x10\x02\x32\xb2\x05\n\x0c\x41uditService\x12M\n\x08ListLogs\x12\x1e.kozyr.game.v1.ListLogsRequest\x1a\x1f.kozyr.game.v1.ListLogsResponse0\x01\x12H\n\x07ReadLog\x12\x1d.kozyr.game.v1.ReadLogRequest\x1a\x1e.kozyr.game.v1.ReadLogResponse\x12S\n\nReplayGame\x12 .kozyr.game.v1.ReplayGameRequest\x1a!.kozyr.game.v1.ReplayGameResponse0\x01\x12Q\n\nVerifyGame\x12 .kozyr.game.v1.VerifyGameRequest\x1a!.kozyr.game.v1.VerifyGameResponse\x12S\n\nExportGame\x12 .kozyr.game.v1.ExportGameRequest\x1a!.kozyr.game.v1.ExportGameResponse0\x01\x12T\n\x0bOpenDispute\x12!.kozyr.game.v1.OpenDisputeRequest\x1a\".kozyr.game.v1.OpenDisputeResponse\x12W\n\x0cListDisputes\x12\".kozyr.game.v1.ListDisputesRequest\x1a#.kozyr.game.v1.ListDisputesResponse\x12]\n\x0eResolveDispute\x12$.kozyr.game.v1.ResolveDisputeRequest\x1a%.kozyr.game.v1.ResolveDisputeResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19kozyr/game/v1/audit.proto\x12\rkozyr.game.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18kozyr/game/v1/view.proto\"\xeb\x01\n\x06LogRow\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06schema\x18\x03 \x01(\x05\x12\x0f\n\x07payload\x18\x04 \x01(\x0c\x12\x15\n\rsecret_digest\x18\x05 \x01(\x0c\x12\x0c\n\x04salt\x18\x06 \x01(\x0c\x12\x0e\n\x06secret\x18\x07 \x01(\x0c\x12\x10\n\x08metadata\x18\x08 \x01(\x0c\x12\x12\n\nrequest_id\x18\t \x01(\t\x12\x11\n\tbody_hash\x18\n \x01(\x0c\x12\x13\n\x0brecorded_at\x18\x0b \x01(\x03\x12\x0c\n\x04hash\x18\x0c \x01(\x0c\x12\x10\n\x08readable\x18\r \x01(\t\"\x11\n\x0fListLogsRequest\"H\n\x07LogHead\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x0c\n\x04hash\x18\x03 \x01(\x0c\x12\r\n\x05\x65nded\x18\x04 \x01(\x08\"9\n\x10ListLogsResponse\x12%\n\x05heads\x18\x01 \x03(\x0b\x32\x16.kozyr.game.v1.LogHead\"K\n\x0eReadLogRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x15\n\rafter_version\x18\x02 \x01(\x03\x12\x11\n\tpage_size\x18\x03 \x01(\x05\"D\n\x0fReadLogResponse\x12#\n\x04rows\x18\x01 \x03(\x0b\x32\x15.kozyr.game.v1.LogRow\x12\x0c\n\x04more\x18\x02 \x01(\x08\"N\n\x11ReplayGameRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x14\n\x0c\x66rom_version\x18\x02 \x01(\x03\x12\x12\n\nto_version\x18\x03 \x01(\x03\"\xb3\x01\n\x12ReplayGameResponse\x12\x14\n\x0c\x66rom_version\x18\x01 \x01(\x03\x12\x12\n\nto_version\x18\x02 \x01(\x03\x12\r\n\x05\x61\x63tor\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12,\n\nhappenings\x18\x05 \x03(\x0b\x32\x18.kozyr.game.v1.Happening\x12&\n\x05views\x18\x06 \x03(\x0b\x32\x17.kozyr.game.v1.GameView\"K\n\x11VerifyGameRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12%\n\x04held\x18\x02 \x03(\x0b\x32\x17.kozyr.game.v1.HeldHead\")\n\x08HeldHead\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0c\n\x04hash\x18\x02 \x01(\x0c\"6\n\x05\x46\x61ult\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\"s\n\x12VerifyGameResponse\x12$\n\x06\x66\x61ults\x18\x01 \x03(\x0b\x32\x14.kozyr.game.v1.Fault\x12\x0e\n\x06\x65vents\x18\x02 \x01(\x03\x12\x0e\n\x06\x63hecks\x18\x03 \x03(\t\x12\x17\n\x0f\x63overed_version\x18\x04 \x01(\x03\"$\n\x11\x45xportGameRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\"#\n\x12\x45xportGameResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\"\x82\x02\n\x07\x44ispute\x12\x12\n\ndispute_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x11\n\tplayer_id\x18\x04 \x01(\t\x12\x11\n\tcomplaint\x18\x05 \x01(\t\x12%\n\x06ruling\x18\x06 \x01(\x0e\x32\x15.kozyr.game.v1.Ruling\x12\x13\n\x0b\x65xplanation\x18\x07 \x01(\t\x12/\n\x0bopened_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nruled_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"]\n\x12OpenDisputeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x11\n\tcomplaint\x18\x04 \x01(\t\">\n\x13OpenDisputeResponse\x12\'\n\x07\x64ispute\x18\x01 \x01(\x0b\x32\x16.kozyr.game.v1.Dispute\"J\n\x13ListDisputesRequest\x12\x0c\n\x04open\x18\x01 \x01(\x08\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"Y\n\x14ListDisputesResponse\x12(\n\x08\x64isputes\x18\x01 \x03(\x0b\x32\x16.kozyr.game.v1.Dispute\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"{\n\x15ResolveDisputeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x12\n\ndispute_id\x18\x02 \x01(\t\x12%\n\x06ruling\x18\x03 \x01(\x0e\x32\x15.kozyr.game.v1.Ruling\x12\x13\n\x0b\x65xplanation\x18\x04 \x01(\t\"A\n\x16ResolveDisputeResponse\x12\'\n\x07\x64ispute\x18\x01 \x01(\x0b\x32\x16.kozyr.game.v1.Dispute*I\n\x06Ruling\x12\x16\n\x12RULING_UNSPECIFIED\x10\x00\x12\x14\n\x10RULING_DISMISSED\x10\x01\x12\x11\n\rRULING_UPHELD\x10\x02\x32\xb2\x05\n\x0c\x41uditService\x12M\n\x08ListLogs\x12\x1e.kozyr.game.v1.ListLogsRequest\x1a\x1f.kozyr.game.v1.ListLogsResponse0\x01\x12H\n\x07ReadLog\x12\x1d.kozyr.game.v1.ReadLogRequest\x1a\x1e.kozyr.game.v1.ReadLogResponse\x12S\n\nReplayGame\x12 .kozyr.game.v1.ReplayGameRequest\x1a!.kozyr.game.v1.ReplayGameResponse0\x01\x12Q\n\nVerifyGame\x12 .kozyr.game.v1.VerifyGameRequest\x1a!.kozyr.game.v1.VerifyGameResponse\x12S\n\nExportGame\x12 .kozyr.game.v1.ExportGameRequest\x1a!.kozyr.game.v1.ExportGameResponse0\x01\x12T\n\x0bOpenDispute\x12!.kozyr.game.v1.OpenDisputeRequest\x1a\".kozyr.game.v1.OpenDisputeResponse\x12W\n\x0cListDisputes\x12\".kozyr.game.v1.ListDisputesRequest\x1a#.kozyr.game.v1.ListDisputesResponse\x12]\n\x0eResolveDispute\x12$.kozyr.game.v1.ResolveDisputeRequest\x1a%.kozyr.game.v1.ResolveDisputeResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kozyr.game.v1.audit_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RULING']._serialized_start=1942
-  _globals['_RULING']._serialized_end=2015
+  _globals['_RULING']._serialized_start=2049
+  _globals['_RULING']._serialized_end=2122
   _globals['_LOGROW']._serialized_start=104
   _globals['_LOGROW']._serialized_end=339
   _globals['_LISTLOGSREQUEST']._serialized_start=341
@@ -52,29 +52,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REPLAYGAMERESPONSE']._serialized_start=721
   _globals['_REPLAYGAMERESPONSE']._serialized_end=900
   _globals['_VERIFYGAMEREQUEST']._serialized_start=902
-  _globals['_VERIFYGAMEREQUEST']._serialized_end=938
-  _globals['_FAULT']._serialized_start=940
-  _globals['_FAULT']._serialized_end=994
-  _globals['_VERIFYGAMERESPONSE']._serialized_start=996
-  _globals['_VERIFYGAMERESPONSE']._serialized_end=1086
-  _globals['_EXPORTGAMEREQUEST']._serialized_start=1088
-  _globals['_EXPORTGAMEREQUEST']._serialized_end=1124
-  _globals['_EXPORTGAMERESPONSE']._serialized_start=1126
-  _globals['_EXPORTGAMERESPONSE']._serialized_end=1161
-  _globals['_DISPUTE']._serialized_start=1164
-  _globals['_DISPUTE']._serialized_end=1422
-  _globals['_OPENDISPUTEREQUEST']._serialized_start=1424
-  _globals['_OPENDISPUTEREQUEST']._serialized_end=1517
-  _globals['_OPENDISPUTERESPONSE']._serialized_start=1519
-  _globals['_OPENDISPUTERESPONSE']._serialized_end=1581
-  _globals['_LISTDISPUTESREQUEST']._serialized_start=1583
-  _globals['_LISTDISPUTESREQUEST']._serialized_end=1657
-  _globals['_LISTDISPUTESRESPONSE']._serialized_start=1659
-  _globals['_LISTDISPUTESRESPONSE']._serialized_end=1748
-  _globals['_RESOLVEDISPUTEREQUEST']._serialized_start=1750
-  _globals['_RESOLVEDISPUTEREQUEST']._serialized_end=1873
-  _globals['_RESOLVEDISPUTERESPONSE']._serialized_start=1875
-  _globals['_RESOLVEDISPUTERESPONSE']._serialized_end=1940
-  _globals['_AUDITSERVICE']._serialized_start=2018
-  _globals['_AUDITSERVICE']._serialized_end=2708
+  _globals['_VERIFYGAMEREQUEST']._serialized_end=977
+  _globals['_HELDHEAD']._serialized_start=979
+  _globals['_HELDHEAD']._serialized_end=1020
+  _globals['_FAULT']._serialized_start=1022
+  _globals['_FAULT']._serialized_end=1076
+  _globals['_VERIFYGAMERESPONSE']._serialized_start=1078
+  _globals['_VERIFYGAMERESPONSE']._serialized_end=1193
+  _globals['_EXPORTGAMEREQUEST']._serialized_start=1195
+  _globals['_EXPORTGAMEREQUEST']._serialized_end=1231
+  _globals['_EXPORTGAMERESPONSE']._serialized_start=1233
+  _globals['_EXPORTGAMERESPONSE']._serialized_end=1268
+  _globals['_DISPUTE']._serialized_start=1271
+  _globals['_DISPUTE']._serialized_end=1529
+  _globals['_OPENDISPUTEREQUEST']._serialized_start=1531
+  _globals['_OPENDISPUTEREQUEST']._serialized_end=1624
+  _globals['_OPENDISPUTERESPONSE']._serialized_start=1626
+  _globals['_OPENDISPUTERESPONSE']._serialized_end=1688
+  _globals['_LISTDISPUTESREQUEST']._serialized_start=1690
+  _globals['_LISTDISPUTESREQUEST']._serialized_end=1764
+  _globals['_LISTDISPUTESRESPONSE']._serialized_start=1766
+  _globals['_LISTDISPUTESRESPONSE']._serialized_end=1855
+  _globals['_RESOLVEDISPUTEREQUEST']._serialized_start=1857
+  _globals['_RESOLVEDISPUTEREQUEST']._serialized_end=1980
+  _globals['_RESOLVEDISPUTERESPONSE']._serialized_start=1982
+  _globals['_RESOLVEDISPUTERESPONSE']._serialized_end=2047
+  _globals['_AUDITSERVICE']._serialized_start=2125
+  _globals['_AUDITSERVICE']._serialized_end=2815
 # @@protoc_insertion_point(module_scope)

@@ -333,20 +333,52 @@ class VerifyGameRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     GAME_ID_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
     game_id: _builtins.str
     """The game's id."""
+    @_builtins.property
+    def held(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeldHead]:
+        """Heads that others have kept of this game: each must be one its log has come by."""
+
     def __init__(
         self,
         *,
         game_id: _builtins.str = ...,
+        held: _abc.Iterable[Global___HeldHead] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id", "held", b"held"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___VerifyGameRequest: _TypeAlias = VerifyGameRequest  # noqa: Y015
+
+@_typing.final
+class HeldHead(_message.Message):
+    """A head that a player kept: from a view, an acknowledgement, a receipt or a proof."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    HASH_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    """The version it was the head at; 0 where that is not known."""
+    hash: _builtins.bytes
+    """The chain hash, 32 bytes."""
+    def __init__(
+        self,
+        *,
+        version: _builtins.int = ...,
+        hash: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hash", b"hash", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HeldHead: _TypeAlias = HeldHead  # noqa: Y015
 
 @_typing.final
 class Fault(_message.Message):
@@ -387,8 +419,11 @@ class VerifyGameResponse(_message.Message):
     FAULTS_FIELD_NUMBER: _builtins.int
     EVENTS_FIELD_NUMBER: _builtins.int
     CHECKS_FIELD_NUMBER: _builtins.int
+    COVERED_VERSION_FIELD_NUMBER: _builtins.int
     events: _builtins.int
     """How many events were checked."""
+    covered_version: _builtins.int
+    """The last version that a checkpoint covers; 0 for none. What came after is not yet beyond doubt."""
     @_builtins.property
     def faults(self) -> _containers.RepeatedCompositeFieldContainer[Global___Fault]:
         """Faults in the order of versions; none when all is well."""
@@ -403,10 +438,11 @@ class VerifyGameResponse(_message.Message):
         faults: _abc.Iterable[Global___Fault] | None = ...,
         events: _builtins.int = ...,
         checks: _abc.Iterable[_builtins.str] | None = ...,
+        covered_version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks", "events", b"events", "faults", b"faults"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks", "covered_version", b"covered_version", "events", b"events", "faults", b"faults"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

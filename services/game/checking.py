@@ -1,0 +1,131 @@
+"""One game checked against everything its own database has of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from services.game import audit, tree
+from services.game.audit import Fault
+from services.game.endings import Endings
+from services.game.listing import listing_faults
+from services.game.model import Stage, State
+from services.game.tree import Leaf
+from services.kernel.envelope import Head, Recorded
+from services.runtime.database import read
+from services.runtime.store.api import Damaged, Store
+
+READS_MAX = 10
+"""How often a game that moves on meanwhile is read again."""
+
+
+class TooFast(Exception):
+    """The game goes on faster than it can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A head that somebody else kept: of this version, or of any where it is 0."""
+
+    version: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where a game's log has come to, for those who have to agree with it: the wallet."""
+
+    state: State
+    head: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found. `covered` is the version of the game's last leaf in the tree, 0 for none;
+    `end` is None where the log has a fault or the wallet knows nothing of the game."""
+
+    events: int
+    version: int
+    covered: int
+    faults: tuple[Fault, ...]
+    end: End | None = None
+
+
+async def check_game(
+    engine: AsyncEngine, store: Store, game_id: UUID, held: Sequence[Held] = ()
+) -> Checked | None:
+    """Everything but the wallet; None where there is nothing of this id.
+
+    Raises StoreUnavailable, KeyUnknown, TooFast.
+    """
+    async with read(engine) as connection:
+        leaves = await tree.leaves_of(connection, game_id)
+    head, rows, faults = await _read(store, game_id)
+    if head is None and not rows and not leaves and not faults:
+        return None
+    covered = leaves[-1].version if leaves else 0
+    version = head.version if head else 0
+    faults = faults or _there(head, rows, leaves)
+    faults = faults or audit.verify_log(game_id, rows, head)
+    if not any(fault.kind == "DAMAGED" for fault in faults):
+        faults = [*faults, *covered_faults(leaves, rows), *held_faults(held, rows)]
+    faults = faults or await listing_faults(store, game_id, rows)
+    end = None if faults else _end(rows)
+    faults = [*faults, *await Endings(engine).faults(game_id)]
+    return Checked(len(rows), version, covered, tuple(faults), end)
+
+
+async def _read(store: Store, game_id: UUID) -> tuple[Head | None, list[Recorded], list[Fault]]:
+    """The head and the stored rows of one moment, or where they are not what was stored."""
+    head = await store.head(game_id)
+    for _ in range(READS_MAX):
+        try:
+            rows = await store.read(game_id)
+        except Damaged as damage:
+            return head, [], [Fault(damage.version, "DAMAGED", damage.problem)]
+        before, head = head, await store.head(game_id)
+        if head == before:
+            return head, rows, []
+    raise TooFast
+
+
+def _there(head: Head | None, rows: Sequence[Recorded], leaves: Sequence[Leaf]) -> list[Fault]:
+    """Whether there is a log at all."""
+    if head is not None:
+        return []
+    if rows:
+        return [Fault(0, "HEAD_MISSING", f"there are {len(rows)} events and no head")]
+    return [Fault(0, "GAME_MISSING", f"a checkpoint covers {leaves[-1].version} events of it")]
+
+
+def covered_faults(leaves: Sequence[Leaf], rows: Sequence[Recorded]) -> list[Fault]:
+    """The first leaf of a game that its log does not lead to."""
+    hashes = {row.version: row.hash for row in rows}
+    for leaf in leaves:
+        if leaf.version not in hashes:
+            detail = "the tree has an event that the log has not"
+        elif hashes[leaf.version] != leaf.head:
+            detail = "the log up to here is not the one that took its place in the tree"
+        else:
+            continue
+        return [Fault(leaf.version, "NOT_AS_CHECKPOINTED", detail)]
+    return []
+
+
+def held_faults(held: Sequence[Held], rows: Sequence[Recorded]) -> list[Fault]:
+    """The heads that somebody kept and the log never had."""
+    hashes = {row.hash: row.version for row in rows}
+    return [
+        Fault(one.version, "NOT_AS_HELD", "the log never had the head that somebody kept of it")
+        for one in held
+        if hashes.get(one.hash) is None or one.version not in (0, hashes[one.hash])
+    ]
+
+
+def _end(rows: Sequence[Recorded]) -> End | None:
+    state = State()
+    for step in audit.replay(rows):
+        state = step.after
+    has_chips = state.stage is Stage.CANCELLED or any(seat.reservation_id for seat in state.seats)
+    return End(state, rows[-1].hash) if rows and has_chips else None
