@@ -7,6 +7,7 @@ request that was answered before, by the database or earlier in the batch, is an
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from uuid import UUID
 
 from services.kernel.errors import invalid
@@ -19,8 +20,9 @@ from services.wallet.books import (
     Posting,
     Reservation,
     ReservationState,
+    Table,
     Transfer,
-    enter,
+    evolve,
 )
 from services.wallet.domain import (
     Command,
@@ -36,6 +38,11 @@ from services.wallet.domain import (
 
 SELF = "service:wallet"
 """Who gives expired reservations back."""
+
+NOTHING = Change()
+"""What a command does that finds its work done."""
+NO_TABLE = Table(None)
+"""What is known of a game that is not."""
 
 Respond = Callable[[Books], bytes]
 """Makes the octets of a response from the books after a command."""
@@ -75,25 +82,34 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What a batch must know: accounts, games with their reservations and those who have chips in
-    them, reservations by id, the chips held for `holders`, answers by subject and request id."""
+    them, reservations by id, the chips held for `holders`, answers by subject and request id.
 
-    accounts: frozenset[UUID]
-    games: frozenset[UUID]
-    reservations: frozenset[UUID]
-    holders: frozenset[UUID]
-    requests: frozenset[tuple[str, str]]
+    `begun` are the games that must be there already for a command to be of use.
+    """
+
+    accounts: frozenset[UUID] = frozenset()
+    games: frozenset[UUID] = frozenset()
+    begun: frozenset[UUID] = frozenset()
+    reservations: Sequence[UUID] = ()
+    holders: frozenset[UUID] = frozenset()
+    requests: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is there of what was wanted, at one moment; `reservations` of a game by number."""
+    """What is there of what was wanted, at one moment; `named` are the reservations wanted by their
+    ids, of whatever game.
+
+    What `is_remembered` was not read: it may have changed, and there may be answers.
+    """
 
     now: int
     accounts: Mapping[UUID, Account]
-    games: Mapping[UUID, Game]
-    reservations: Sequence[Reservation]
+    tables: Mapping[UUID, Table]
+    named: Mapping[UUID, Reservation]
     held: Mapping[UUID, int]
     answers: Mapping[tuple[str, str], Answer]
+    is_remembered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,61 +146,65 @@ class Writing:
     answers: Mapping[tuple[str, str], Answer]
     changed: frozenset[UUID]
     """Accounts whose chips, spendable or held, are not what they were."""
+    standing: tuple[Mapping[UUID, Account], Mapping[UUID, Table]]
+    """All accounts and games that were known, as they are after the batch."""
 
 
 def wanted(asked: Iterable[Asked]) -> Wanted:
     """What commands must know to be decided."""
     accounts: set[UUID] = set()
     games: set[UUID] = set()
-    reservations: set[UUID] = set()
+    begun: set[UUID] = set()
+    reservations: list[UUID] = []
     holders: set[UUID] = set()
-    requests: set[tuple[str, str]] = set()
+    requests: list[tuple[str, str]] = []
     for each in asked:
         command, game = each.command, game_of(each.command)
-        accounts |= accounts_of(command, ())
-        if game is not None:
-            games.add(game)
-            accounts.add(game)
+        accounts.update(accounts_of(command, ()))
         if isinstance(command, Reserve):
-            reservations.add(command.id)
-        if isinstance(command, OpenAccount | Grant):
+            games.add(command.game)
+            reservations.append(command.id)
+        elif game is not None:
+            games.add(game)
+            begun.add(game)
+            accounts.add(game)
+        elif isinstance(command, OpenAccount | Grant):
             holders.add(command.account)
         if each.request is not None:
-            requests.add(each.request.key)
+            requests.append(each.request.key)
     return Wanted(
         frozenset(accounts),
         frozenset(games),
-        frozenset(reservations),
+        frozenset(begun),
+        reservations,
         frozenset(holders),
-        frozenset(requests),
+        requests,
     )
 
 
 @dataclass(slots=True)
 class Batch:
-    """The books as commands change them, and what they were when they were read."""
+    """The books as commands change them, and what they were when they were read.
+
+    `is_idle`: one of the commands found its work done.
+    """
 
     found: Found
     new_id: Callable[[], UUID]
     accounts: dict[UUID, Account] = field(init=False)
-    games: dict[UUID, Game] = field(init=False)
-    reservations: dict[UUID, Reservation] = field(init=False)
-    seats: dict[UUID, list[UUID]] = field(default_factory=dict)
+    tables: dict[UUID, Table] = field(init=False)
+    named: dict[UUID, Reservation] = field(init=False)
     held: dict[UUID, int] = field(init=False)
     answers: dict[tuple[str, str], Answer] = field(default_factory=dict)
     transfers: list[Recorded] = field(default_factory=list)
     postings: list[Posting] = field(default_factory=list)
-    relied: set[UUID] = field(default_factory=set)
-    changed: set[UUID] = field(default_factory=set)
+    is_idle: bool = False
 
     def __post_init__(self) -> None:
         self.accounts = dict(self.found.accounts)
-        self.games = dict(self.found.games)
+        self.tables = dict(self.found.tables)
+        self.named = dict(self.found.named)
         self.held = dict(self.found.held)
-        in_order = sorted(self.found.reservations, key=lambda r: r.number)
-        self.reservations = {r.id: r for r in in_order}
-        for reservation in self.reservations.values():
-            self.seats.setdefault(reservation.game, []).append(reservation.id)
 
     def carry_out(self, asked: Asked) -> bytes:
         """Do a command after what has expired of its game, and answer it; raises Refused."""
@@ -197,68 +217,56 @@ class Batch:
             self._expire(game)
             books = self._books(command, game)
         change = decide(books, command, self.new_id())
-        after, postings = enter(books, change)
+        after = evolve(books, change)
         response = asked.respond(after)
-        self._enter(change, after, postings, request)
+        self.is_idle |= change == NOTHING
+        self._enter(change, game, after, request)
         if request is not None:
             self.answers[request.key] = Answer(request.body_hash, response)
         return response
 
     def has_changed(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self.answers or self.relied or self.changed)
+        return bool(self.answers or self.transfers)
 
     def writing(self) -> Writing:
         """What is to be written of all that was done."""
-        old, games = self.found.games, [g for i, g in self.games.items() if i in self.relied]
-        was = {r.id: r.state for r in self.found.reservations}
-        made = [r for r in self.reservations.values() if r.id not in was]
-        moved = [
-            r
-            for r in self.reservations.values()
-            if r.state is not was.get(r.id, ReservationState.PENDING)
-        ]
-        seated = {r.game for r in made}
-        fresh = [g for g in games if g.id not in old]
-        done = {g.id for g in fresh if g.state is GameState.VOIDED and g.id not in seated}
-        begun = {g.id: GameState.OPEN for g in fresh} | {i: g.state for i, g in old.items()}
-        steps = [g for g in games if g.state is not begun[g.id] and g.id not in done]
+        games, seats = GameSteps(), SeatSteps()
+        for key, table in self.tables.items():
+            before = self.found.tables.get(key)
+            if table is not before:
+                games.step(before or Table(None), table)
+                seats.step(() if before is None else before.seats, table.seats)
+        seen: dict[UUID, int] = {}
+        opened: list[Account] = []
+        moved: list[Account] = []
+        for key, account in self.accounts.items():
+            known = self.found.accounts.get(key)
+            if known is None:
+                opened.append(account)
+            elif known is not account or key in games.changed:
+                seen[key] = known.version
+            if account.version > (0 if known is None else known.version):
+                moved.append(account)
+        touched = (a.id for accounts in (opened, moved) for a in accounts)
         return Writing(
             now=self.found.now,
-            games_seen={g.id: old[g.id].state for g in games if g.id in old},
-            accounts_seen=self._seen(),
-            games_made=[g if g.id in done else Game(g.id) for g in fresh],
-            games_pinned=[
-                g.id
-                for g in steps
-                if begun[g.id] is GameState.OPEN and g.state is not GameState.VOIDED
-            ],
-            games_ended=[g for g in steps if g.state is not GameState.PINNED],
-            opened=[a for i, a in self.accounts.items() if i not in self.found.accounts],
-            accounts=self._touched(),
+            games_seen=games.seen,
+            accounts_seen=seen,
+            games_made=games.made,
+            games_pinned=games.pinned,
+            games_ended=games.ended,
+            opened=opened,
+            accounts=moved,
             transfers=self.transfers,
             postings=self.postings,
-            made=[as_made(r) for r in made],
-            pinned=[
-                r.id
-                for r in moved
-                if was.get(r.id, ReservationState.PENDING) is ReservationState.PENDING
-                and r.state is not ReservationState.VOIDED
-            ],
-            ended=[r for r in moved if not r.is_held],
+            made=seats.made,
+            pinned=seats.pinned,
+            ended=seats.ended,
             answers=self.answers,
-            changed=frozenset(self.changed),
+            changed=frozenset((*touched, *seats.holders)),
+            standing=(self.accounts, self.tables),
         )
-
-    def _seen(self) -> dict[UUID, int]:
-        """The versions of the accounts that moved, and of the escrows of games that changed: an
-        escrow moves whenever its game's reservations do."""
-        found = self.found.accounts
-        moved = {p.account for p in self.postings}
-        return {i: found[i].version for i in moved | self.relied if i in found}
-
-    def _touched(self) -> list[Account]:
-        return [self.accounts[i] for i in {p.account: None for p in self.postings}]
 
     def _answered(self, request: Request) -> bytes | None:
         known = self.answers.get(request.key) or self.found.answers.get(request.key)
@@ -269,19 +277,21 @@ class Batch:
         return known.response
 
     def _books(self, command: Command, game: UUID | None) -> Books:
-        seats = [] if game is None else self.seats.get(game, [])
-        reservations = [self.reservations[seat] for seat in seats]
-        if isinstance(command, Reserve) and command.id not in seats:
-            reservations += filter(None, (self.reservations.get(command.id),))
-        accounts = self.accounts
+        table = NO_TABLE if game is None else self.tables.get(game, NO_TABLE)
+        reservations = table.seats
         held = 0
-        if isinstance(command, OpenAccount | Grant):
+        if isinstance(command, Reserve):
+            named = self.named.get(command.id)
+            if named is not None and named.game != game:
+                reservations = (*reservations, named)
+        elif isinstance(command, OpenAccount | Grant):
             held = self.held.get(command.account, 0)
+        known = [self.accounts.get(i) for i in accounts_of(command, table.seats)]
         return Books(
             self.found.now,
-            {i: accounts[i] for i in accounts_of(command, reservations) if i in accounts},
-            None if game is None else self.games.get(game),
-            tuple(reservations),
+            {account.id: account for account in known if account is not None},
+            table.game,
+            reservations,
             held,
         )
 
@@ -290,44 +300,99 @@ class Batch:
         command = Expire(game)
         books = self._books(command, game)
         change = decide(books, command, self.new_id())
-        self._enter(change, *enter(books, change), None)
+        self._enter(change, game, evolve(books, change), None)
 
     def _enter(
-        self,
-        change: Change,
-        after: Books,
-        postings: Sequence[Posting],
-        request: Request | None,
+        self, change: Change, game: UUID | None, after: Books, request: Request | None
     ) -> None:
         """Take a change over; nothing here can be refused any more."""
-        for account in change.opened:
-            self.accounts[account.id] = after.accounts[account.id]
-            self.changed.add(account.id)
-        for posting in postings:
-            self.accounts[posting.account] = after.accounts[posting.account]
-            self.changed.add(posting.account)
-        self.postings += postings
+        for account in (*change.opened, *change.moved):
+            self.accounts[account.id] = account
+        self.postings += change.postings
         if change.transfer is not None:
             who = (SELF, None) if request is None else (request.subject, request.id)
             self.transfers.append(Recorded(change.transfer, *who))
-        if change.game is not None:
-            self.games[change.game.id] = change.game
-            self.relied.add(change.game.id)
+        if game is None or (change.game is None and not change.reservations):
+            return
+        before = self.tables.get(game, NO_TABLE).seats
+        self.tables[game] = Table(after.game, after.reservations)
         for reservation in change.reservations:
-            self._place(reservation)
+            made = reservation.number > len(before)
+            if made:
+                self.named[reservation.id] = reservation
+            if reservation.account in self.held:
+                was = 0 if made else held_in(before[reservation.number - 1])
+                self.held[reservation.account] += held_in(reservation) - was
 
-    def _place(self, reservation: Reservation) -> None:
-        """Put a reservation as it has become in its place."""
-        before = self.reservations.get(reservation.id)
-        if before is None:
-            self.seats.setdefault(reservation.game, []).append(reservation.id)
-        self.reservations[reservation.id] = reservation
-        self.relied.add(reservation.game)
-        self.changed.add(reservation.account)
-        if reservation.account in self.held:
-            was = before.chips if before is not None and before.is_held else 0
-            now = reservation.chips if reservation.is_held else 0
-            self.held[reservation.account] += now - was
+
+def held_in(reservation: Reservation) -> int:
+    """The chips of a reservation that are in its game's escrow."""
+    return reservation.chips if reservation.is_held else 0
+
+
+@dataclass(slots=True)
+class SeatSteps:
+    """The steps that reservations take: made, pinned, ended; and the accounts they are of."""
+
+    made: list[Reservation] = field(default_factory=list)
+    pinned: list[UUID] = field(default_factory=list)
+    ended: list[Reservation] = field(default_factory=list)
+    holders: list[UUID] = field(default_factory=list)
+
+    def step(self, was: Sequence[Reservation], seats: Sequence[Reservation]) -> None:
+        """From what a game's were to what they are."""
+        for before, seat in zip_longest(was, seats):
+            if before is seat:
+                continue
+            self.holders.append(seat.account)
+            if before is None:
+                self.made.append(as_made(seat))
+            state = ReservationState.PENDING if before is None else before.state
+            if seat.state is state:
+                continue
+            if state is ReservationState.PENDING and seat.state is not ReservationState.VOIDED:
+                self.pinned.append(seat.id)
+            if not seat.is_held:
+                self.ended.append(seat)
+
+
+@dataclass(slots=True)
+class GameSteps:
+    """The steps that games take: made, pinned, ended; what they were seen as; all that changed."""
+
+    seen: dict[UUID, GameState] = field(default_factory=dict)
+    made: list[Game] = field(default_factory=list)
+    pinned: list[UUID] = field(default_factory=list)
+    ended: list[Game] = field(default_factory=list)
+    changed: set[UUID] = field(default_factory=set)
+
+    def step(self, was: Table, table: Table) -> None:
+        """From what a game was to what it is; one that never had a seat may begin voided."""
+        game, state = table.game, GameState.OPEN
+        if game is None:
+            return
+        self.changed.add(game.id)
+        if was.game is not None:
+            state = self.seen[game.id] = was.game.state
+        elif game.state is GameState.VOIDED and not table.seats:
+            self.made.append(game)
+            return
+        else:
+            self.made.append(Game(game.id))
+        if game.state is state:
+            return
+        if state is GameState.OPEN and game.state is not GameState.VOIDED:
+            self.pinned.append(game.id)
+        if game.state is not GameState.PINNED:
+            self.ended.append(game)
+
+
+def tables_of(games: Mapping[UUID, Game], reservations: Iterable[Reservation]) -> dict[UUID, Table]:
+    """Whole games with their reservations in the order of their numbers."""
+    seats: dict[UUID, list[Reservation]] = {}
+    for reservation in sorted(reservations, key=lambda r: r.number):
+        seats.setdefault(reservation.game, []).append(reservation)
+    return {key: Table(game, tuple(seats.get(key, ()))) for key, game in games.items()}
 
 
 def as_made(reservation: Reservation) -> Reservation:

@@ -7,6 +7,7 @@ microseconds of the database's clock.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 from uuid import UUID
 
 from services.kernel.errors import Refused, not_found, precondition
@@ -108,6 +109,14 @@ class Game:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """A game, if the wallet knows it, with its reservations by number from 1."""
+
+    game: Game | None
+    seats: tuple[Reservation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Leg:
     """Chips that come to an account (positive) or leave it (negative)."""
 
@@ -142,10 +151,9 @@ class Posting:
 class Books:
     """What a command needs to know.
 
-    `accounts` are those of its accounts that exist; `reservations` are the game's in the order of
-    their making, and the one that a Reserve names, should it belong to another game. `held` are the
-    chips that games' escrows hold for the account of an OpenAccount or a Grant, whose answer shows
-    them.
+    `accounts` are those of its accounts that exist; `reservations` are the game's by number, and
+    the one that a Reserve names, should it belong to another game. `held` are the chips that games'
+    escrows hold for the account of an OpenAccount or a Grant, whose answer shows them.
     """
 
     now: int
@@ -159,83 +167,60 @@ class Books:
 class Change:
     """What a command does: accounts to open, a transfer, the game and reservations as they become.
 
-    Empty when everything is already as the command asks.
+    `postings` are the transfer's, `moved` its accounts after them. Empty when everything is already
+    as the command asks.
     """
 
     opened: tuple[Account, ...] = ()
     transfer: Transfer | None = None
     game: Game | None = None
     reservations: tuple[Reservation, ...] = ()
+    postings: tuple[Posting, ...] = ()
+    moved: tuple[Account, ...] = ()
 
 
 def post(
-    accounts: Mapping[UUID, Account], transfers: Sequence[Transfer]
-) -> tuple[tuple[Posting, ...], dict[UUID, Account]]:
-    """The postings of transfers in their order, and the touched accounts after them.
+    accounts: Mapping[UUID, Account], transfer: Transfer
+) -> tuple[tuple[Posting, ...], tuple[Account, ...]]:
+    """The postings of a transfer, and the accounts it moves as they are after it.
 
     Raises Refused UNBALANCED, ACCOUNT_NOT_FOUND, INSUFFICIENT_CHIPS, CHIPS_OVERFLOW.
     """
     postings: list[Posting] = []
-    touched: dict[UUID, Account] = {}
-    for transfer in transfers:
-        _check_legs(transfer.legs)
-        for leg in sorted(transfer.legs, key=lambda leg: leg.account):
-            before = touched.get(leg.account) or accounts.get(leg.account)
-            if before is None:
-                raise unknown_account(leg.account)
-            after = _moved(before, leg.chips)
-            touched[leg.account] = after
-            postings.append(
-                Posting(
-                    transfer.id,
-                    leg.account,
-                    after.version,
-                    leg.chips,
-                    before.balance,
-                    after.balance,
-                )
-            )
-    return tuple(postings), touched
+    moved: list[Account] = []
+    for leg in _in_order(transfer.legs):
+        before = accounts.get(leg.account)
+        if before is None:
+            raise unknown_account(leg.account)
+        version, balance = before.version + 1, _balance(before, leg.chips)
+        moved.append(Account(before.id, before.kind, balance, version))
+        postings.append(
+            Posting(transfer.id, before.id, version, leg.chips, before.balance, balance)
+        )
+    return tuple(postings), tuple(moved)
 
 
 def evolve(books: Books, change: Change) -> Books:
-    """The books after a change; raises Refused as `post`."""
-    return enter(books, change)[0]
+    """The books after a change."""
+    accounts, reservations = books.accounts, books.reservations
+    if change.opened or change.moved:
+        accounts = {**accounts, **{a.id: a for a in (*change.opened, *change.moved)}}
+    if change.reservations:
+        seats = list(reservations)
+        for reservation in change.reservations:
+            seats[reservation.number - 1 : reservation.number] = [reservation]
+        reservations = tuple(seats)
+    return Books(books.now, accounts, change.game or books.game, reservations, books.held)
 
 
-def enter(books: Books, change: Change) -> tuple[Books, tuple[Posting, ...]]:
-    """The books after a change, and the postings it makes; raises Refused as `post`."""
-    accounts = {**books.accounts, **{a.id: a for a in change.opened}}
-    postings: tuple[Posting, ...] = ()
-    if change.transfer is not None:
-        postings, touched = post(accounts, (change.transfer,))
-        accounts |= touched
-    changed = {r.id: r for r in change.reservations}
-    kept = tuple(changed.pop(r.id, r) for r in books.reservations)
-    game = change.game or books.game
-    after = Books(books.now, accounts, game, (*kept, *changed.values()), books.held)
-    return after, postings
-
-
-def _check_legs(legs: Sequence[Leg]) -> None:
-    if len(legs) < 2 or len({leg.account for leg in legs}) < len(legs):
+def _in_order(legs: Sequence[Leg]) -> list[Leg]:
+    """Legs by their accounts, the order in which all transfers post."""
+    ordered = sorted(legs, key=lambda leg: leg.account.int)
+    if len(legs) < 2 or any(a.account == b.account for a, b in pairwise(ordered)):
         raise precondition("UNBALANCED", "a transfer has two or more legs of different accounts")
     if sum(leg.chips for leg in legs) or not all(leg.chips for leg in legs):
         raise precondition("UNBALANCED", "the legs of a transfer sum to zero, and none is zero")
-
-
-def check(accounts: Mapping[UUID, Account], transfer: Transfer) -> None:
-    """Raise Refused as `post` if the transfer cannot be posted; makes nothing."""
-    _check_legs(transfer.legs)
-    for leg in sorted(transfer.legs, key=lambda leg: leg.account):
-        account = accounts.get(leg.account)
-        if account is None:
-            raise unknown_account(leg.account)
-        _balance(account, leg.chips)
-
-
-def _moved(account: Account, chips: int) -> Account:
-    return Account(account.id, account.kind, _balance(account, chips), account.version + 1)
+    return ordered
 
 
 def _balance(account: Account, chips: int) -> int:

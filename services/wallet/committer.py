@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
-from uuid import UUID
 
 from services.kernel.errors import Kind, Refused, unavailable
 from services.runtime import log
@@ -17,7 +16,7 @@ from services.runtime.database import DATABASE_ERRORS
 from services.runtime.moments import new_id
 from services.runtime.store.api import StoreUnavailable
 from services.wallet.batch import Asked, Batch, Found, Wanted, Writing, wanted
-from services.wallet.postgres import Contended, Fold
+from services.wallet.postgres import Contended, Doubtful, Fold
 from services.wallet.wake import Wake
 
 BATCH_MAX = 256
@@ -163,8 +162,7 @@ class Committer:
         """
         answers = {} if folded.writing is None else folded.writing.answers
         if answers:
-            none: frozenset[UUID] = frozenset()
-            keys = Wanted(none, none, none, none, frozenset(answers))
+            keys = Wanted(requests=tuple(answers))
             try:
                 stored = (await self._database.find(keys)).answers
             except (StoreUnavailable, *DATABASE_ERRORS):
@@ -189,9 +187,15 @@ class Folded:
         self.writing: Writing | None = None
 
     def fold(self, found: Found) -> Writing | None:
-        """Carry the commands out on what was found; None when nothing is to be written."""
+        """Carry the commands out on what was found; None when nothing is to be written.
+
+        Raises Doubtful if one was refused, or would change nothing, because of what is remembered.
+        """
         batch = Batch(found, new_id)
         self.outcomes = [outcome_of(batch, asked) for asked in self.asked]
+        refused = any(isinstance(outcome, Exception) for outcome in self.outcomes)
+        if found.is_remembered and (refused or batch.is_idle):
+            raise Doubtful
         self.writing = batch.writing() if batch.has_changed() else None
         return self.writing
 

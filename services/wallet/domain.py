@@ -24,7 +24,7 @@ from services.wallet.books import (
     ReservationState,
     Transfer,
     TransferKind,
-    check,
+    post,
     unknown_account,
 )
 
@@ -130,19 +130,17 @@ def game_of(command: Command) -> UUID | None:
             assert_never(command)
 
 
-def accounts_of(command: Command, reservations: Sequence[Reservation]) -> frozenset[UUID]:
-    """The accounts a command may touch, given its game's reservations."""
+def accounts_of(command: Command, reservations: Sequence[Reservation]) -> tuple[UUID, ...]:
+    """The accounts a command may touch, given its game's reservations; some may be named twice."""
     match command:
-        case OpenAccount():
-            return frozenset((command.account, ISSUER))
-        case Grant():
-            return frozenset((command.account, ISSUER))
+        case OpenAccount() | Grant():
+            return (command.account, ISSUER)
         case Reserve():
-            return frozenset((command.account, command.game))
+            return (command.account, command.game)
         case Pin():
-            return frozenset()
+            return ()
         case Settle() | Void() | Expire():
-            return frozenset((command.game, *(r.account for r in reservations if r.is_held)))
+            return (command.game, *(r.account for r in reservations if r.is_held))
         case _:
             assert_never(command)
 
@@ -171,7 +169,7 @@ def decide(books: Books, command: Command, transfer_id: UUID) -> Change:
         case Void():
             return _void(books, command, transfer_id)
         case Expire():
-            return _give_back(_expired(books, command.game), EXPIRED, transfer_id)
+            return _give_back(books, _expired(books, command.game), EXPIRED, transfer_id)
         case _:
             assert_never(command)
 
@@ -189,7 +187,7 @@ def _open(books: Books, command: OpenAccount, transfer_id: UUID) -> Change:
     if not command.welcome:
         return Change((opened,))
     transfer = _issue(TransferKind.WELCOME, opened.id, command.welcome, None, transfer_id)
-    return _posted(books, Change((opened,), transfer))
+    return _posted(books, transfer, (opened,))
 
 
 def _grant(books: Books, command: Grant, transfer_id: UUID) -> Change:
@@ -198,7 +196,7 @@ def _grant(books: Books, command: Grant, transfer_id: UUID) -> Change:
         raise Refused(Kind.DENIED, "BOTS_ONLY", "this caller may grant chips to bots only")
     _check_chips("chips", command.chips)
     transfer = _issue(TransferKind.GRANT, account.id, command.chips, command.reason, transfer_id)
-    return _posted(books, Change((), transfer))
+    return _posted(books, transfer)
 
 
 def _issue(
@@ -253,7 +251,7 @@ def _reserve(books: Books, command: Reserve, transfer_id: UUID) -> Change:
     )
     legs = (Leg(account.id, -command.chips), Leg(command.game, command.chips))
     transfer = Transfer(transfer_id, TransferKind.RESERVE, legs, command.game)
-    return _posted(books, Change(opened, transfer, game, (made,)))
+    return _posted(books, transfer, opened, game, (made,))
 
 
 def _reserved_before(known: Reservation, command: Reserve) -> Change:
@@ -352,7 +350,7 @@ def _pay_out(books: Books, game: Game, command: Settle, transfer_id: UUID) -> Ch
     legs = _out_of(game.id, [(r.account, r.final) for r in posted])
     transfer = Transfer(transfer_id, TransferKind.SETTLE, legs, game.id)
     settled = replace(game, state=GameState.SETTLED, transfer=transfer.id, head=command.head)
-    return _posted(books, Change((), transfer, settled, posted))
+    return _posted(books, transfer, (), settled, posted)
 
 
 def _void(books: Books, command: Void, transfer_id: UUID) -> Change:
@@ -369,20 +367,26 @@ def _void(books: Books, command: Void, transfer_id: UUID) -> Change:
         case _:
             assert_never(game.state)
     held = tuple(r for r in books.reservations if r.is_held)
-    change = _give_back(held, command.reason, transfer_id)
     voided = replace(game, state=GameState.VOIDED, reason=command.reason)
-    return _posted(books, replace(change, game=voided))
+    return _give_back(books, held, command.reason, transfer_id, voided)
 
 
-def _give_back(held: Sequence[Reservation], reason: str, transfer_id: UUID) -> Change:
-    """Reservations of one game voided, their chips back where they came from."""
+def _give_back(
+    books: Books,
+    held: Sequence[Reservation],
+    reason: str,
+    transfer_id: UUID,
+    game: Game | None = None,
+) -> Change:
+    """Reservations of one game voided, their chips back where they came from; the game becomes
+    `game`, if that is told."""
     if not held:
-        return Change()
-    game = held[0].game
-    legs = _out_of(game, [(r.account, r.chips) for r in held])
+        return Change(game=game)
+    escrow = held[0].game
+    legs = _out_of(escrow, [(r.account, r.chips) for r in held])
     voided = tuple(replace(r, state=ReservationState.VOIDED, reason=reason) for r in held)
-    transfer = Transfer(transfer_id, TransferKind.VOID, legs, game, reason)
-    return Change((), transfer, None, voided)
+    transfer = Transfer(transfer_id, TransferKind.VOID, legs, escrow, reason)
+    return _posted(books, transfer, (), game, voided)
 
 
 def _out_of(escrow: UUID, parts: Sequence[tuple[UUID, int]]) -> tuple[Leg, ...]:
@@ -405,12 +409,19 @@ def _expired(books: Books, game: UUID) -> tuple[Reservation, ...]:
 # ------------------------------------------------------------------------------------------- chips
 
 
-def _posted(books: Books, change: Change) -> Change:
-    """The change, after it has been seen that its transfer can be posted."""
-    if change.transfer is not None:
-        opened = {account.id: account for account in change.opened}
-        check({**books.accounts, **opened} if opened else books.accounts, change.transfer)
-    return change
+def _posted(
+    books: Books,
+    transfer: Transfer,
+    opened: tuple[Account, ...] = (),
+    game: Game | None = None,
+    reservations: tuple[Reservation, ...] = (),
+) -> Change:
+    """The change that a transfer makes; raises Refused as `post`."""
+    accounts = books.accounts
+    if opened:
+        accounts = {**accounts, **{account.id: account for account in opened}}
+    postings, moved = post(accounts, transfer)
+    return Change(opened, transfer, game, reservations, postings, moved)
 
 
 def _check_chips(field: str, chips: int) -> None:

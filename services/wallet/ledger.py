@@ -49,14 +49,14 @@ class Ledger:
         """
         asked = Asked(command, request, respond)
         try:
-            return await asyncio.shield(self.committer.submit(asked))
+            return await self.committer.submit(asked)
         except Refused as refused:
             if refused.reason != "INSUFFICIENT_CHIPS" or not isinstance(command, Reserve):
                 raise
             # chips of the account may be waiting in reservations that have expired
             if not await self.expire(account=command.account):
                 raise
-        return await asyncio.shield(self.committer.submit(asked))
+        return await self.committer.submit(asked)
 
     async def close(self) -> None:
         """Finish the commands under way; the engine is the caller's to close."""
@@ -79,7 +79,7 @@ class Ledger:
 
     async def expire_game(self, game: UUID) -> None:
         """Give back what has expired of one game."""
-        await asyncio.shield(self.committer.submit(Asked(Expire(game), None, _nothing)))
+        await self.committer.submit(Asked(Expire(game), None, _nothing))
 
 
 def _nothing(after: Books) -> bytes:

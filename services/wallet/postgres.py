@@ -1,13 +1,16 @@
-"""Batches on PostgreSQL: read in one call, folded here, written in one call of one transaction.
+"""Batches on PostgreSQL: folded here, written in one call of one transaction.
 
-Nothing is locked while a batch is decided: the writing call locks games, then accounts, each in the
-order of their ids, and refuses (SQLSTATE 40001) if one of them has changed since it was read. Then
-another replica was faster, and the batch is decided again under locks; for some batches after that
-locks are taken from the start. The calls go to the driver's own connection.
+A batch is decided on what is remembered of those before it, else on what one call reads. Nothing is
+locked meanwhile: the writing call locks games, then accounts, each in the order of their ids, and
+refuses (SQLSTATE 40001) if one of them is not as it was seen. Then another replica was faster, and
+the batch is decided again on what is read, and then under locks; the next batches begin with as
+much care. The calls go to the driver's own connection.
 """
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from enum import IntEnum
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -15,7 +18,8 @@ from asyncpg.exceptions import PostgresError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.runtime.database import DATABASE_ERRORS, judge
-from services.wallet.batch import Answer, Found, Wanted, Writing
+from services.runtime.store.postgres import DatabaseClock
+from services.wallet.batch import Answer, Found, Wanted, Writing, tables_of
 from services.wallet.books import (
     Account,
     AccountKind,
@@ -24,25 +28,50 @@ from services.wallet.books import (
     Reservation,
     ReservationState,
 )
+from services.wallet.memory import Memory
 
 Fold: TypeAlias = Callable[[Found], Writing | None]
 Driver: TypeAlias = Any
 """A connection of asyncpg, which has no types of its own."""
 
-CONFLICTS = frozenset(("40001", "40P01", "23505"))
-"""Something changed meanwhile, a deadlock, a row that another transaction made first."""
+COLLISIONS = frozenset(("23505",))
+"""A row that is there already: a request asked again, a game that was forgotten."""
+CONFLICTS = COLLISIONS | {"40001", "40P01"}
+"""Or something changed meanwhile, or a deadlock."""
 ATTEMPTS = 10
 """How often a batch is decided when others change the same rows at the same time."""
 WARY_BATCHES = 20
-"""How many batches take locks from the start after one has met a conflict."""
+"""How many batches are decided with more care after one has met a conflict."""
 
 READ = "SELECT * FROM read_books($1, $2, $3, $4, $5, $6)"
 LOCK = "SELECT lock_books($1, $2)"
-WRITE = f"SELECT write_books({', '.join(f'${n}' for n in range(1, 48))})"
+COLUMNS = (
+    *("bigint", "uuid[]", "int[]", "uuid[]", "bigint[]", "uuid[]", "int[]", "text[]", "uuid[]"),
+    *("int[]", "uuid[]", "bigint[]", "uuid[]", "bigint[]", "bigint[]", "bigint[]", "uuid[]"),
+    *("bigint[]", "bigint[]", "uuid[]", "int[]", "uuid[]", "text[]", "text[]", "text[]", "uuid[]"),
+    *("uuid[]", "int[]", "uuid[]", "bigint[]", "bigint[]", "uuid[]", "uuid[]", "uuid[]", "int[]"),
+    *("bigint[]", "bigint[]", "text[]", "uuid[]", "int[]", "uuid[]", "bytea[]", "text[]"),
+    *("text[]", "text[]", "bytea[]", "bytea[]"),
+)
+"""What `write_batch` takes."""
+SPELLED = ("uuid[]", "int[]", "bigint[]")
+"""Arrays of these go as text: asyncpg takes twice as long over each of their items."""
 
 
 class Contended(Exception):
     """Others changed the same rows every time a batch was about to be written."""
+
+
+class Doubtful(Exception):
+    """A batch asks for something that what is remembered of the books speaks against."""
+
+
+class Care(IntEnum):
+    """How a batch is decided: on what is remembered, on what is read, on what is locked first."""
+
+    REMEMBER = 0
+    READ = 1
+    LOCK = 2
 
 
 class PostgresBooks:
@@ -50,7 +79,10 @@ class PostgresBooks:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        self._wary = 0
+        self._memory = Memory()
+        self._clock = DatabaseClock()
+        self._care = Care.READ
+        self._wary = 1
 
     async def commit(self, wanted: Wanted, fold: Fold) -> None:
         """Fold a batch from what there is and write what it leaves, whole or not at all.
@@ -58,17 +90,20 @@ class PostgresBooks:
         `fold` may be called several times; its last outcome counts. Raises Contended, and
         StoreUnavailable: then the outcome is unknown.
         """
+        care = self._care if self._wary else Care.REMEMBER
         async with self._driver() as driver:
-            for attempt in range(ATTEMPTS):
+            for _ in range(ATTEMPTS):
                 try:
-                    if attempt or self._wary:
-                        await commit_locked(driver, wanted, fold)
-                    else:
-                        await commit_boldly(driver, wanted, fold)
+                    await self._attempt(driver, wanted, fold, care)
+                except Doubtful:
+                    care = Care.READ
                 except PostgresError as error:
-                    if getattr(error, "sqlstate", None) not in CONFLICTS:
+                    state = getattr(error, "sqlstate", None)
+                    if state not in CONFLICTS:
                         raise
-                    self._wary = WARY_BATCHES
+                    care = Care(min(care + 1, Care.LOCK))
+                    if state not in COLLISIONS:
+                        self._care, self._wary = care, WARY_BATCHES
                 else:
                     self._wary = max(0, self._wary - 1)
                     return
@@ -77,7 +112,39 @@ class PostgresBooks:
     async def find(self, wanted: Wanted) -> Found:
         """What there is of what is wanted."""
         async with self._driver() as driver:
-            return await read(driver, wanted)
+            return await self._read(driver, wanted)
+
+    async def _attempt(self, driver: Driver, wanted: Wanted, fold: Fold, care: Care) -> None:
+        """Decide a batch with some care, and write it."""
+        if care is Care.LOCK:
+            async with driver.transaction():
+                await driver.fetchval(LOCK, list(wanted.accounts), list(wanted.games))
+                await self._decide(driver, wanted, fold, None)
+            return
+        remembered = None
+        if care is Care.REMEMBER:
+            remembered = self._memory.recall(wanted, self._clock.read())
+        await self._decide(driver, wanted, fold, remembered)
+
+    async def _decide(
+        self, driver: Driver, wanted: Wanted, fold: Fold, found: Found | None
+    ) -> None:
+        """Fold what was found, or is now read, and write what comes of it."""
+        if found is None:
+            found = await self._read(driver, wanted)
+        writing = fold(found)
+        if writing is None:
+            return
+        sent = time.monotonic_ns() // 1_000
+        self._memory.forget(wanted, found)
+        self._clock.learn(sent, await driver.fetchval(WRITE, *arguments(writing)))
+        self._memory.learn(*writing.standing)
+
+    async def _read(self, driver: Driver, wanted: Wanted) -> Found:
+        sent = time.monotonic_ns() // 1_000
+        found = await read(driver, wanted)
+        self._clock.learn(sent, found.now)
+        return found
 
     @asynccontextmanager
     async def _driver(self) -> AsyncIterator[Driver]:
@@ -94,33 +161,16 @@ class PostgresBooks:
             raise
 
 
-async def commit_boldly(driver: Driver, wanted: Wanted, fold: Fold) -> None:
-    """Two calls: nothing is locked in between."""
-    writing = fold(await read(driver, wanted))
-    if writing is not None:
-        await driver.fetchval(WRITE, *arguments(writing))
-
-
-async def commit_locked(driver: Driver, wanted: Wanted, fold: Fold) -> None:
-    """One transaction that keeps what it has read as it is."""
-    async with driver.transaction():
-        await driver.fetchval(LOCK, list(wanted.accounts), list(wanted.games))
-        writing = fold(await read(driver, wanted))
-        if writing is not None:
-            await driver.fetchval(WRITE, *arguments(writing))
-
-
 async def read(driver: Driver, wanted: Wanted) -> Found:
     """What there is of what is wanted, of one moment."""
-    requests = list(wanted.requests)
     rows = await driver.fetch(
         READ,
         list(wanted.accounts),
         list(wanted.games),
         list(wanted.reservations),
         list(wanted.holders),
-        [subject for subject, _ in requests],
-        [request_id for _, request_id in requests],
+        [subject for subject, _ in wanted.requests],
+        [request_id for _, request_id in wanted.requests],
     )
     return found(rows)
 
@@ -147,56 +197,76 @@ def found(rows: Iterable[Sequence[Any]]) -> Found:
             held[key] = i
         else:
             now = i
-    return Found(now, accounts, games, reservations, held, answers)
+    named = {r.id: r for r in reservations}
+    tables = tables_of(games, named.values())
+    return Found(now, accounts, tables, named, held, answers)
+
+
+def parameter(number: int, kind: str) -> str:
+    """A parameter of `write_batch` as the call says it."""
+    return f"${number}::text::{kind}" if kind in SPELLED else f"${number}"
+
+
+WRITE = f"SELECT write_batch({', '.join(parameter(*each) for each in enumerate(COLUMNS, start=1))})"
+
+
+def spelled(values: Iterable[int]) -> str:
+    """Whole numbers as the text of an array."""
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def named(ids: Iterable[UUID | None]) -> str:
+    """Ids as the text of an array."""
+    return "{" + ",".join(["NULL" if each is None else each.hex for each in ids]) + "}"
 
 
 def arguments(writing: Writing) -> list[Any]:
-    """The arguments of `write_books`, in its order: mostly a column each."""
+    """The arguments of `write_batch`, in its order: mostly a column each."""
     made, postings, transfers = writing.games_made, writing.postings, writing.transfers
     accounts, held, ended = writing.accounts, writing.made, writing.ended
     games, answers = writing.games_ended, writing.answers
     return [
         writing.now,
-        list(writing.games_seen),
-        list(writing.games_seen.values()),
-        list(writing.accounts_seen),
-        list(writing.accounts_seen.values()),
-        [g.id for g in made],
-        [g.state for g in made],
+        named(writing.games_seen),
+        spelled(writing.games_seen.values()),
+        named(writing.accounts_seen),
+        spelled(writing.accounts_seen.values()),
+        named([g.id for g in made]),
+        spelled([g.state for g in made]),
         [g.reason for g in made],
-        [a.id for a in writing.opened],
-        [a.kind for a in writing.opened],
-        [p.account for p in postings],
-        [p.version for p in postings],
-        [p.transfer for p in postings],
-        [p.chips for p in postings],
-        [p.before for p in postings],
-        [p.after for p in postings],
-        [a.id for a in accounts],
-        [a.balance for a in accounts],
-        [a.version for a in accounts],
-        [r.transfer.id for r in transfers],
-        [r.transfer.kind for r in transfers],
-        [r.transfer.game for r in transfers],
+        named([a.id for a in writing.opened]),
+        spelled([a.kind for a in writing.opened]),
+        named([p.account for p in postings]),
+        spelled([p.version for p in postings]),
+        named([p.transfer for p in postings]),
+        spelled([p.chips for p in postings]),
+        spelled([p.before for p in postings]),
+        spelled([p.after for p in postings]),
+        named([a.id for a in accounts]),
+        spelled([a.balance for a in accounts]),
+        spelled([a.version for a in accounts]),
+        named([r.transfer.id for r in transfers]),
+        spelled([r.transfer.kind for r in transfers]),
+        named([r.transfer.game for r in transfers]),
         [r.transfer.reason for r in transfers],
         [r.subject for r in transfers],
         [r.request_id for r in transfers],
-        [r.id for r in held],
-        [r.game for r in held],
-        [r.number for r in held],
-        [r.account for r in held],
-        [r.chips for r in held],
-        [r.expires_at for r in held],
-        list(writing.pinned),
-        list(writing.games_pinned),
-        [r.id for r in ended],
-        [r.state for r in ended],
-        [r.paid_in for r in ended],
-        [r.paid_out for r in ended],
+        named([r.id for r in held]),
+        named([r.game for r in held]),
+        spelled([r.number for r in held]),
+        named([r.account for r in held]),
+        spelled([r.chips for r in held]),
+        spelled([r.expires_at for r in held]),
+        named(writing.pinned),
+        named(writing.games_pinned),
+        named([r.id for r in ended]),
+        spelled([r.state for r in ended]),
+        spelled([r.paid_in for r in ended]),
+        spelled([r.paid_out for r in ended]),
         [r.reason for r in ended],
-        [g.id for g in games],
-        [g.state for g in games],
-        [g.transfer for g in games],
+        named([g.id for g in games]),
+        spelled([g.state for g in games]),
+        named([g.transfer for g in games]),
         [g.head for g in games],
         [g.reason for g in games],
         [subject for subject, _ in answers],

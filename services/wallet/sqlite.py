@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from services.runtime.database import database_now, read, write
-from services.wallet.batch import Answer, Found, Recorded, Wanted, Writing
+from services.wallet.batch import Answer, Found, Recorded, Wanted, Writing, tables_of
 from services.wallet.books import (
     Account,
     AccountKind,
@@ -91,13 +91,14 @@ async def driver_of(connection: AsyncConnection) -> Driver:
 async def find(connection: AsyncConnection, wanted: Wanted) -> Found:
     """What there is of what is wanted, of one moment."""
     now, driver = await database_now(connection), await driver_of(connection)
-    seats = await find_seats(driver, wanted)
-    seated = {r.account for r in seats if r.is_held and r.game in wanted.games}
+    seats = await find_seats(driver, "game_id", wanted.games)
+    named = await find_seats(driver, "id", wanted.reservations)
+    seated = {r.account for r in seats if r.is_held}
     return Found(
         now,
         await find_accounts(driver, wanted.accounts | seated),
-        await find_games(driver, wanted.games),
-        seats,
+        tables_of(await find_games(driver, wanted.games), seats),
+        {r.id: r for r in named},
         await find_held(driver, wanted.holders),
         await find_answers(driver, wanted.requests),
     )
@@ -128,15 +129,14 @@ async def find_games(driver: Driver, ids: Iterable[UUID]) -> dict[UUID, Game]:
     return {game.id: game for game in games}
 
 
-async def find_seats(driver: Driver, wanted: Wanted) -> list[Reservation]:
-    """The games' reservations, and those wanted by their ids."""
-    of_games = await some(driver, f"{SEATS} game_id IN {IDS}", hexes(wanted.games))
-    named = await some(driver, f"{SEATS} id IN {IDS}", hexes(wanted.reservations))
+async def find_seats(driver: Driver, column: str, ids: Iterable[UUID]) -> list[Reservation]:
+    """Reservations by their games or by their own ids."""
+    rows = await some(driver, f"{SEATS} {column} IN {IDS}", hexes(ids))
     return [
         Reservation(
             UUID(i), UUID(game), number, UUID(account), chips, until, ReservationState(state), *paid
         )
-        for i, game, number, account, chips, until, state, *paid in (*of_games, *named)
+        for i, game, number, account, chips, until, state, *paid in rows
     ]
 
 

@@ -281,7 +281,7 @@ def test_books_hold_whoever_is_named() -> None:
         async def commit(self, wanted: Wanted, fold: Fold) -> None:
             accounts = {i: Account(i, AccountKind.PLAYER) for i in (ann, ben)}
             accounts[ISSUER] = Account(ISSUER, AccountKind.ISSUER)
-            fold(Found(1, accounts, {}, (), {}, {}))
+            fold(Found(1, accounts, {}, {}, {}, {}))
 
         async def find(self, wanted: Wanted) -> Found:
             raise AssertionError

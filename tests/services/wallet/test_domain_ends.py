@@ -204,22 +204,27 @@ class TestPost:
         """Two or more legs of different accounts, none of zero, summing to zero."""
         transfer = Transfer(R1, TransferKind.GRANT, legs)
         with pytest.raises(Refused, match="UNBALANCED"):
-            post(given(*PEOPLE).accounts, [transfer])
+            post(given(*PEOPLE).accounts, transfer)
 
     def test_an_unknown_account_gets_nothing(self) -> None:
         """Nor does it give."""
         transfer = Transfer(R1, TransferKind.GRANT, (Leg(ISSUER, -1), Leg(R3, 1)))
         with pytest.raises(Refused, match="ACCOUNT_NOT_FOUND"):
-            post(EMPTY.accounts, [transfer])
+            post(EMPTY.accounts, transfer)
 
-    def test_transfers_of_one_list_build_on_each_other(self) -> None:
-        """Before and after chain through the list, versions count."""
-        first = Transfer(R1, TransferKind.GRANT, (Leg(ISSUER, -5), Leg(ANN, 5)))
-        second = Transfer(R2, TransferKind.GRANT, (Leg(ANN, -3), Leg(BEN, 3)))
-        postings, after = post(given(*PEOPLE).accounts, [first, second])
-        ann = [(p.version, p.before, p.after) for p in postings if p.account == ANN]
-        assert ann == [(2, 1_000, 1_005), (3, 1_005, 1_002)]
-        assert after[ANN].balance == 1_002
+    def test_transfers_build_on_each_other(self) -> None:
+        """Before and after chain from one to the next, versions count."""
+        accounts = dict(given(*PEOPLE).accounts)
+        chain = []
+        for name, legs in (
+            (R1, (Leg(ISSUER, -5), Leg(ANN, 5))),
+            (R2, (Leg(ANN, -3), Leg(BEN, 3))),
+        ):
+            postings, moved = post(accounts, Transfer(name, TransferKind.GRANT, legs))
+            accounts |= {account.id: account for account in moved}
+            chain += [(p.version, p.before, p.after) for p in postings if p.account == ANN]
+        assert chain == [(2, 1_000, 1_005), (3, 1_005, 1_002)]
+        assert accounts[ANN].balance == 1_002
 
 
 def test_a_command_touches_no_account_it_does_not_name() -> None:
@@ -234,7 +239,7 @@ def test_a_command_touches_no_account_it_does_not_name() -> None:
         books = given(*commands)
         after = given(command, books=books)
         changed = {i for i, a in after.accounts.items() if a != books.accounts.get(i)}
-        assert changed <= accounts_of(command, books.reservations)
+        assert changed <= set(accounts_of(command, books.reservations))
 
 
 def test_a_reservation_knows_what_it_ends_with() -> None:

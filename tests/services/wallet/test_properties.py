@@ -32,16 +32,13 @@ HEAD = b"h" * 32
 Step = tuple[str, int, int, int]
 """A kind of command, a player, a game, and a number that means what the kind makes of it."""
 
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(("open", "grant", "reserve", "reserve", "pin", "settle", "void", "undo")),
-        st.integers(0, PLAYERS - 1),
-        st.integers(0, GAMES - 1),
-        st.integers(0, 12),
-    ),
-    min_size=1,
-    max_size=30,
+STEP = st.tuples(
+    st.sampled_from(("open", "grant", "reserve", "reserve", "pin", "settle", "void", "undo")),
+    st.integers(0, PLAYERS - 1),
+    st.integers(0, GAMES - 1),
+    st.integers(0, 12),
 )
+STEPS = st.lists(STEP, min_size=1, max_size=30)
 ORDERS = st.lists(st.integers(0, 29), max_size=15)
 """Which of the steps are sent again, at the end, as a slow network would."""
 
@@ -182,6 +179,25 @@ async def run(engine: AsyncEngine, steps: list[Step], again: list[int], name: UU
     await agree(engine, model, world)
 
 
+async def run_at_two(
+    engine: AsyncEngine, steps: list[tuple[Step, bool]], again: list[int], name: UUID
+) -> None:
+    """Steps at either of two wallets, then some of them again at the other: what one of them
+    remembers is nothing that the other could have changed."""
+    wallets, model, world = (open_ledger(engine), open_ledger(engine)), Model(), World(name)
+    sent: list[tuple[Command, str, bool, bytes | None]] = []
+    for number, (step, second) in enumerate(steps):
+        command, words = world.command(step, model), f"{name}-{number}"
+        answer = await attempt(wallets[second], command, words)
+        assert (answer is not None) == model.apply(step), step
+        sent.append((command, words, second, answer))
+    for number in again:
+        command, words, second, answer = sent[number % len(sent)]
+        if answer is not None:
+            assert await attempt(wallets[not second], command, words) == answer
+    await agree(engine, model, world)
+
+
 async def run_at_once(engine: AsyncEngine, steps: list[Step], name: UUID) -> None:
     """All steps twice and at the same time, in whatever order they come: the books hold."""
     ledger, model, world = open_ledger(engine), Model(), World(name)
@@ -258,6 +274,15 @@ def test_the_ledger_does_what_the_model_does(
 ) -> None:
     """Command by command the same outcome; repeats change nothing; chips are where they belong."""
     bench.run(run(bench.engine, steps, again, uuid4()))
+
+
+@EXAMPLES
+@given(steps=st.lists(st.tuples(STEP, st.booleans()), min_size=1, max_size=30), again=ORDERS)
+def test_two_wallets_are_one(
+    bench: Bench, steps: list[tuple[Step, bool]], again: list[int]
+) -> None:
+    """Whichever of them is asked: the outcome is the model's, and a repeat gets the same answer."""
+    bench.run(run_at_two(bench.engine, steps, again, uuid4()))
 
 
 @EXAMPLES
