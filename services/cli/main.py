@@ -19,6 +19,7 @@ COMMANDS = {
     "games": "list games",
     "watch": "follow a game as it is played",
     "replay": "step through a finished game",
+    "checkpoints": "keep and check the signed record over all games",
     "audit": "re-execute a game's log and check everything in it",
     "export": "write a finished game as one JSON document",
     "dispute": "complain about a game, list complaints, rule on them",
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def overview() -> str:
     """What there is, one line a command."""
     lines = ["usage: kozyr COMMAND ...", "", "Azi, Durak and Rami: hosted, logged, replayed.", ""]
-    lines += [f"  {name:<9} {summary}" for name, summary in COMMANDS.items()]
+    lines += [f"  {name:<11} {summary}" for name, summary in COMMANDS.items()]
     lines += ["", "`kozyr COMMAND --help` says more; begin with `kozyr up` or"]
     lines += ["`kozyr play durak --offline`."]
     return "\n".join(lines)

@@ -4,17 +4,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from sqlalchemy import select, union
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.game import audit, tree
+from services.game.accesses import ACCESSES
 from services.game.audit import Fault
+from services.game.disputes import DISPUTE_VERSION
 from services.game.endings import Endings
 from services.game.listing import listing_faults
 from services.game.model import Stage, State
-from services.game.tree import Leaf
+from services.game.tree import Leaf, leaves
 from services.kernel.envelope import Head, Recorded
 from services.runtime.database import read
+from services.runtime.store import chain
 from services.runtime.store.api import Damaged, Store
+from services.runtime.store.schema import events, heads
 
 READS_MAX = 10
 """How often a game that moves on meanwhile is read again."""
@@ -22,6 +27,21 @@ READS_MAX = 10
 
 class TooFast(Exception):
     """The game goes on faster than it can be read."""
+
+
+async def logs_after(engine: AsyncEngine, after: UUID | None, limit: int) -> list[UUID]:
+    """Ids of everything there is a trace of, in order: of games and disputes that have a head, or
+    events without one, or a place in the tree and nothing else."""
+    page = []
+    for column in (heads.c.stream, events.c.stream, leaves.c.stream):
+        query = select(column).where(column != ACCESSES).distinct().order_by(column).limit(limit)
+        if after is not None:
+            query = query.where(column > after)
+        page.append(select(query.subquery().c.stream))
+    found = union(*page).subquery()
+    async with read(engine) as connection:
+        ids = await connection.execute(select(found.c.stream).order_by(found.c.stream).limit(limit))
+        return list(ids.scalars())
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +80,22 @@ async def check_game(
     Raises StoreUnavailable, KeyUnknown, TooFast.
     """
     async with read(engine) as connection:
-        leaves = await tree.leaves_of(connection, game_id)
+        kept = await tree.leaves_of(connection, game_id)
     head, rows, faults = await _read(store, game_id)
-    if head is None and not rows and not leaves and not faults:
+    if head is None and not rows and not kept and not faults:
         return None
-    covered = leaves[-1].version if leaves else 0
-    version = head.version if head else 0
-    faults = faults or _there(head, rows, leaves)
-    faults = faults or audit.verify_log(game_id, rows, head)
+    covered = kept[-1].version if kept else 0
+    is_game = game_id.version != DISPUTE_VERSION
+    faults = faults or _there(head, rows, kept)
+    faults = faults or (audit.verify_log if is_game else _verify_chain)(game_id, rows, head)
     if not any(fault.kind == "DAMAGED" for fault in faults):
-        faults = [*faults, *covered_faults(leaves, rows), *held_faults(held, rows)]
-    faults = faults or await listing_faults(store, game_id, rows)
-    end = None if faults else _end(rows)
-    faults = [*faults, *await Endings(engine).faults(game_id)]
-    return Checked(len(rows), version, covered, tuple(faults), end)
+        faults = [*faults, *covered_faults(kept, rows), *held_faults(held, rows)]
+    end = None
+    if is_game:
+        faults = faults or await listing_faults(store, game_id, rows)
+        end = None if faults else _end(rows)
+        faults = [*faults, *await Endings(engine).faults(game_id)]
+    return Checked(len(rows), head.version if head else 0, covered, tuple(faults), end)
 
 
 async def _read(store: Store, game_id: UUID) -> tuple[Head | None, list[Recorded], list[Fault]]:
@@ -90,19 +112,24 @@ async def _read(store: Store, game_id: UUID) -> tuple[Head | None, list[Recorded
     raise TooFast
 
 
-def _there(head: Head | None, rows: Sequence[Recorded], leaves: Sequence[Leaf]) -> list[Fault]:
+def _verify_chain(stream: UUID, rows: Sequence[Recorded], head: Head | None) -> list[Fault]:
+    broken = chain.verify(rows, head)
+    return [] if broken is None else [Fault(broken.version, "CHAIN_BROKEN", broken.problem)]
+
+
+def _there(head: Head | None, rows: Sequence[Recorded], kept: Sequence[Leaf]) -> list[Fault]:
     """Whether there is a log at all."""
     if head is not None:
         return []
     if rows:
         return [Fault(0, "HEAD_MISSING", f"there are {len(rows)} events and no head")]
-    return [Fault(0, "GAME_MISSING", f"a checkpoint covers {leaves[-1].version} events of it")]
+    return [Fault(0, "GAME_MISSING", f"a checkpoint covers {kept[-1].version} events of it")]
 
 
-def covered_faults(leaves: Sequence[Leaf], rows: Sequence[Recorded]) -> list[Fault]:
+def covered_faults(kept: Sequence[Leaf], rows: Sequence[Recorded]) -> list[Fault]:
     """The first leaf of a game that its log does not lead to."""
     hashes = {row.version: row.hash for row in rows}
-    for leaf in leaves:
+    for leaf in kept:
         if leaf.version not in hashes:
             detail = "the tree has an event that the log has not"
         elif hashes[leaf.version] != leaf.head:
