@@ -1,6 +1,6 @@
 """Games on their streams: loading, changing, reading back."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from uuid import UUID
@@ -15,7 +15,7 @@ from services.game.evolve import evolve, restamp
 from services.game.model import Event, Stage, State
 from services.game.outages import Outages
 from services.game.work import plan
-from services.kernel.decider import Decider, fold
+from services.kernel.decider import Decider
 from services.kernel.envelope import Recorded
 from services.kernel.errors import Refused
 from services.runtime.feed import Feed
@@ -66,7 +66,6 @@ class Games:
         self.store = store
         self.feed = feed
         self._outages = outages
-        self._decider = decider
         self._changed: list[Callable[[Change[State]], None]] = []
         self._streams = Streams(store, decider, published=self._published, cached=cached)
 
@@ -175,13 +174,16 @@ class Games:
         with refused_if_sealed(), refusals():
             return await self.store.read(game_id, after=after, limit=limit)
 
-    async def state_at(self, game_id: UUID, version: int) -> State:
-        """The game at an earlier version."""
-        return self.fold(State(), await self.rows(game_id, limit=version))
+    async def since(self, game_id: UUID, known: Loaded[State]) -> list[Change[State]]:
+        """The appends made after `known` until now; raises Refused as `load` does."""
+        with refused_if_sealed():
+            return await self._streams.since(game_id, known)
 
-    def fold(self, state: State, rows: Sequence[Recorded]) -> State:
-        """The state after these rows."""
-        return fold(self._decider, state, rows)
+    async def missed(self, game_id: UUID, seen: int, version: int) -> list[Change[State]]:
+        """The appends after the version `seen`, the end of one, up to `version`."""
+        rows = await self.rows(game_id, limit=version)
+        changes = self._streams.changes(self._streams.nothing, rows)
+        return [change for change in changes if change.before.version >= seen]
 
     async def history(
         self, state: State, viewer: int | None, after: int = 0

@@ -109,7 +109,8 @@ class Reactions:
         """Make a bot's moves in one decision: a blind seat of Azi may look and then drop."""
         seat, turn = _decision(row.key)
         while True:
-            loaded = await self.games.load(row.stream)
+            # who has moved since is found out by the append
+            loaded = await self.games.load(row.stream, known=row.version)
             if not _is_asked(loaded.state, seat, turn):
                 return
             answer = await self.peers.choose_move(
@@ -153,7 +154,7 @@ class Reactions:
         What is refused for a reason that time alone does not heal is tried again slowly, an
         error in the log each time, and a fault in the game's audit until it succeeds.
         """
-        loaded = await self.games.load(row.stream)
+        loaded = await self.games.load(row.stream, known=row.version)
         for step, call in self._steps(row.stream, loaded.state, loaded.hash):
             try:
                 await call()

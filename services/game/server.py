@@ -26,6 +26,7 @@ from services.game.peers import Peers
 from services.game.proving import CheckpointServicer
 from services.game.reactions import WORK_AT_ONCE, Reactions
 from services.game.servicer import GameServicer
+from services.game.steps import Steps
 from services.game.watching import Watching
 from services.runtime.due import DueWorker
 from services.runtime.eventstore import MIGRATIONS, close_store, open_store, supervised
@@ -66,7 +67,8 @@ async def compose(process: Process) -> Service:
     relay = Relay(engine, feed)
     if engine.dialect.name == "postgresql":
         games.on_change(lambda change: relay.tell(change.stream, change.after.version))
-    watching = Watching(games, process.drain, process.seal_key, settings.heartbeat_ms)
+    steps = Steps(games)
+    watching = Watching(games, steps, process.drain, process.seal_key, settings.heartbeat_ms)
 
     def add(server: grpc.aio.Server) -> None:
         servicer = GameServicer(

@@ -18,6 +18,7 @@ from services.runtime.call import caller, note
 from services.runtime.settings import Settings
 from services.runtime.signing import acknowledge
 from services.runtime.streams import Loaded, Outcome
+from services.runtime.wire.framing import nested
 
 
 class GameServicer(game_pb2_grpc.GameServiceServicer):
@@ -102,16 +103,19 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         outcome = await self._games.play(loaded.state, seat, command, request)
         return game_pb2.RevealSeedResponse(version=outcome.appended.events[0].version)
 
-    async def SubmitMove(
-        self, request: game_pb2.SubmitMoveRequest, context: Any
-    ) -> game_pb2.SubmitMoveResponse:
-        """Make a move."""
+    async def SubmitMove(self, request: game_pb2.SubmitMoveRequest, context: Any) -> Any:
+        """Make a move; the answer's octets, which may hold what is sent to watchers as well."""
         loaded = await self._seated(request.game_id)
         seat = seat_of(loaded.state, caller())
         move = requests.move_of(loaded.state, request.move)
         command = domain.Play(seat, request.turn, move)
         outcome = await self._games.play(loaded.state, seat, command, request)
-        return game_pb2.SubmitMoveResponse(view=self._view(outcome, seat))
+        version = outcome.appended.version
+        view = self._watching.steps.view(loaded.state.game_id, version, seat)
+        if view is None:
+            common = views.common_view(outcome.state, outcome.appended.events[-1].hash)
+            view = views.view_octets(common.SerializeToString(), outcome.state, seat)
+        return nested(game_pb2.SubmitMoveResponse.VIEW_FIELD_NUMBER, view)
 
     async def LeaveGame(
         self, request: game_pb2.LeaveGameRequest, context: Any
@@ -124,8 +128,8 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
 
     async def WatchGame(
         self, request: game_pb2.WatchGameRequest, context: Any
-    ) -> AsyncIterator[game_pb2.WatchGameResponse]:
-        """Follow a game until it ends."""
+    ) -> AsyncIterator[Any]:
+        """Follow a game until it ends; yields octets of `WatchGameResponse`."""
         loaded = await self._seated(request.game_id)
         viewer = viewer_of(loaded.state, caller())
         await self._accesses.note(loaded.state.game_id)

@@ -40,6 +40,13 @@ RESULTS: Mapper[Result, view_pb2.Result] = Mapper(Result, view_pb2.Result)
 
 def game_view(state: State, viewer: int | None, head: bytes) -> view_pb2.GameView:
     """The game as this viewer sees it at the state's version."""
+    view = common_view(state, head)
+    view.MergeFrom(own_view(state, viewer))
+    return view
+
+
+def common_view(state: State, head: bytes) -> view_pb2.GameView:
+    """What all viewers see alike."""
     view = view_pb2.GameView(
         game_id=str(state.game_id),
         table_id=state.table_id,
@@ -49,7 +56,6 @@ def game_view(state: State, viewer: int | None, head: bytes) -> view_pb2.GameVie
         head=head,
         stage=view_pb2.Stage.ValueType(state.stage),
         turn=state.turn,
-        seat=viewer,
         seats=[_seat(seat) for seat in state.seats],
         clock=_clock(state),
         server_seed_hash=state.server_seed_hash,
@@ -57,13 +63,27 @@ def game_view(state: State, viewer: int | None, head: bytes) -> view_pb2.GameVie
         recorded_time=timestamp(state.recorded_at),
     )
     if state.engine is not None:
-        engine = engine_for(state.rules)
-        view.to_act.extend(engine.to_act(state.engine))
-        table = wire.of(state.variant).view.to_wire(engine.view(state.engine, viewer))
-        getattr(view, state.variant).CopyFrom(table)
+        view.to_act.extend(engine_for(state.rules).to_act(state.engine))
     if state.result is not None:
         view.result.CopyFrom(result_message(state.result))
     return view
+
+
+def own_view(state: State, viewer: int | None) -> view_pb2.GameView:
+    """What depends on who looks: his seat, and the table as he may know it."""
+    if state.engine is None:
+        return view_pb2.GameView(seat=viewer)
+    shown = engine_for(state.rules).view(state.engine, viewer)
+    table: dict[str, Any] = {state.variant: wire.of(state.variant).view.to_fields(shown)}
+    return view_pb2.GameView(seat=viewer, **table)
+
+
+def view_octets(common: bytes, state: State, viewer: int | None) -> bytes:
+    """`game_view` serialised, of which `common` is the common part.
+
+    The octets of one message after those of another are the two merged.
+    """
+    return common + own_view(state, viewer).SerializeToString()
 
 
 def summary(state: State) -> dict[str, Any]:
@@ -116,14 +136,18 @@ def _clock(state: State) -> view_pb2.Clock:
 def _happening(
     variant: str, row: Recorded, event: Event, viewer: int | None
 ) -> view_pb2.Happening | None:
-    happening = view_pb2.Happening(version=row.version, recorded_time=timestamp(row.recorded_at))
+    what: dict[str, Any] = {}
+    if isinstance(event, EngineEvent):
+        game = wire.of(variant)
+        shown = game.engine.show(event.event, viewer)
+        if shown is None:
+            return None
+        what[variant] = game.happening.to_fields(shown)
+    at = timestamp(row.recorded_at)
+    happening = view_pb2.Happening(version=row.version, recorded_time=at, **what)
     match event:
         case EngineEvent():
-            game = wire.of(variant)
-            shown = game.engine.show(event.event, viewer)
-            if shown is None:
-                return None
-            getattr(happening, variant).CopyFrom(game.happening.to_wire(shown))
+            pass
         case GameOpened():
             happening.opened.server_seed_hash = event.server_seed_hash
         case SeedCommitted():

@@ -1,7 +1,8 @@
 """Following a game: a snapshot, then one message an append, resumable on any replica.
 
 A watcher pulls: it holds no queue. When it falls too far behind, or asks for too old a version, it
-gets a snapshot that says which versions it stands for.
+gets a snapshot that says which versions it stands for. Messages are octets: what is the same for
+all who see the same is shared (`steps.py`), and each watcher's own token follows it.
 """
 
 from collections.abc import AsyncIterator
@@ -10,17 +11,15 @@ from uuid import UUID
 
 from kozyr.game.v1 import game_pb2
 
-from services.game import codec, views
-from services.game.evolve import evolve
+from services.game import views
 from services.game.games import Games
-from services.game.model import State
-from services.kernel.envelope import Recorded, appends
+from services.game.steps import Step, Steps
 from services.kernel.errors import unavailable
 from services.runtime.drain import Drain
 from services.runtime.seal import open_token, seal_token
 
 STEPS_MAX = 200
-"""A watcher more than so many versions behind gets a snapshot instead of steps."""
+"""A watcher who resumes more than so many versions behind gets a snapshot instead of steps."""
 HEARTBEAT_MS = 10_000
 """A silent stream says so after this time."""
 
@@ -32,6 +31,7 @@ class Watching:
     """Streams of games. `key` signs resume tokens."""
 
     games: Games
+    steps: Steps
     drain: Drain
     key: bytes
     heartbeat_ms: int = HEARTBEAT_MS
@@ -45,70 +45,64 @@ class Watching:
 
     async def follow(
         self, game_id: UUID, subject: str, viewer: int | None, seen: int | None
-    ) -> AsyncIterator[Message]:
+    ) -> AsyncIterator[bytes]:
         """The messages from after `seen` on; ends with the game, or when the process drains."""
+        signed = Signed(self.key, (str(game_id), subject), self.heartbeat_ms)
         loaded = await self.games.load(game_id)
-        state, head = loaded.state, loaded.hash
-        silent = False
-        if seen is None or seen > state.version or state.version - seen > STEPS_MAX:
-            first = 1 if seen is None or seen > state.version else seen + 1
-            yield self._snapshot(game_id, subject, viewer, state, head, first)
-        else:
-            state = await self.games.state_at(game_id, seen)
-            silent = True
-        while not self.drain.started.is_set():
-            rows = await self.games.rows(game_id, after=state.version)
-            if len(rows) > STEPS_MAX:
-                first = state.version + 1
-                state, head = self.games.fold(state, rows), rows[-1].hash
-                yield self._snapshot(game_id, subject, viewer, state, head, first)
-                continue
-            silent = silent and not rows
-            for group in appends(rows):
-                message, state = self._step(state, group, viewer)
-                self._sign(message, game_id, subject, state.version)
-                yield message
-            if state.ended:
-                return
-            if silent:  # who took the stream up learns at once that this replica lives
-                yield self._heartbeat(game_id, subject, state.version)
-            news = await self.games.feed.wait(game_id, state.version, self.heartbeat_ms / 1000)
-            silent = news == state.version and not self.drain.started.is_set()
+        with self.steps.watched_from(game_id, loaded) as course:
+            await self.steps.reach(game_id, course, loaded.version)
+            step = course.last
+            version = step.loaded.version
+            silent = seen == version
+            if seen is None or seen > version or version - seen > STEPS_MAX:
+                first = 1 if seen is None or seen > version else seen + 1
+                yield signed.snapshot(step, viewer, first)
+            elif not silent:
+                for change in await self.games.missed(game_id, seen, version):
+                    yield signed.step(Step(change.after, change.rows), viewer)
+            while not self.drain.started.is_set():
+                while (following := step.next) is not None:
+                    step, silent = following, False
+                    yield signed.step(step, viewer)
+                if step.lost:
+                    first, step, silent = step.loaded.version + 1, course.last, False
+                    yield signed.snapshot(step, viewer, first)
+                    continue
+                if step.loaded.state.ended:
+                    return
+                version = step.loaded.version
+                if silent:  # who took the stream up learns at once that this replica lives
+                    yield signed.heartbeat(version)
+                news = await self.games.feed.wait(game_id, version, self.heartbeat_ms / 1000)
+                await self.steps.reach(game_id, course, news)
+                silent = news == version and not self.drain.started.is_set()
         raise unavailable("DRAINING", "this replica is going away; resume with the last token")
 
-    def _snapshot(
-        self,
-        game_id: UUID,
-        subject: str,
-        viewer: int | None,
-        state: State,
-        head: bytes,
-        first: int,
-    ) -> Message:
-        snapshot = game_pb2.Snapshot(from_version=first, view=views.game_view(state, viewer, head))
-        return self._sign(Message(snapshot=snapshot), game_id, subject, state.version)
 
-    def _heartbeat(self, game_id: UUID, subject: str, version: int) -> Message:
-        beat = game_pb2.Heartbeat(version=version)
-        return self._sign(Message(heartbeat=beat), game_id, subject, version)
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A watcher's messages with what it takes to go on after them."""
 
-    def _step(
-        self, state: State, rows: tuple[Recorded, ...], viewer: int | None
-    ) -> tuple[Message, State]:
-        pairs = [(row, codec.decode(row)) for row in rows]
-        for row, event in pairs:
-            state = evolve(state, event, row.recorded_at)
-        step = game_pb2.Step(
-            from_version=rows[0].version,
-            to_version=rows[-1].version,
-            happenings=views.happenings(state.variant, pairs, viewer),
-            view=views.game_view(state, viewer, rows[-1].hash),
-        )
-        return Message(step=step), state
+    key: bytes
+    subjects: tuple[str, str]
+    heartbeat_ms: int
 
-    def _sign(self, message: Message, game_id: UUID, subject: str, version: int) -> Message:
-        """The message with what it takes to go on after it."""
-        subjects = (str(game_id), subject)
-        message.resume_token = seal_token(self.key, "watch", subjects, (version,))
-        message.heartbeat_ms = self.heartbeat_ms
-        return message
+    def step(self, step: Step, viewer: int | None) -> bytes:
+        """One append."""
+        return step.told(viewer) + self._sign(step.loaded.version)
+
+    def snapshot(self, step: Step, viewer: int | None, first: int) -> bytes:
+        """A version that stands for all from `first` on."""
+        loaded = step.loaded
+        view = views.game_view(loaded.state, viewer, loaded.hash)
+        message = Message(snapshot=game_pb2.Snapshot(from_version=first, view=view))
+        return message.SerializeToString() + self._sign(loaded.version)
+
+    def heartbeat(self, version: int) -> bytes:
+        """Nothing new."""
+        message = Message(heartbeat=game_pb2.Heartbeat(version=version))
+        return message.SerializeToString() + self._sign(version)
+
+    def _sign(self, version: int) -> bytes:
+        token = seal_token(self.key, "watch", self.subjects, (version,))
+        return Message(resume_token=token, heartbeat_ms=self.heartbeat_ms).SerializeToString()

@@ -43,18 +43,19 @@ class Feed:
 
         Returns `after` when that did not happen within `timeout_s` seconds or the feed stopped.
         """
-        waiter: asyncio.Future[None] | None = None
-        known = after
-        try:
-            async with asyncio.timeout(timeout_s):
-                while (known := self._known.get(stream, 0)) <= after and not self._stopped:
-                    waiter = asyncio.get_running_loop().create_future()
-                    self._waiting.setdefault(stream, set()).add(waiter)
-                    await waiter
-        except TimeoutError:
-            return after
-        finally:
-            self._leave(stream, waiter)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        while (known := self._known.get(stream, 0)) <= after and not self._stopped:
+            if loop.time() >= until:
+                return after
+            waiter = loop.create_future()
+            self._waiting.setdefault(stream, set()).add(waiter)
+            timer = loop.call_at(until, _wake, waiter)
+            try:
+                await waiter
+            finally:
+                timer.cancel()
+                self._leave(stream, waiter)
         return max(known, after)
 
     @property
@@ -82,12 +83,11 @@ class Feed:
 
     def _wake(self, stream: UUID) -> None:
         for waiter in self._waiting.pop(stream, ()):
-            if not waiter.done():
-                waiter.set_result(None)
+            _wake(waiter)
 
-    def _leave(self, stream: UUID, waiter: asyncio.Future[None] | None) -> None:
+    def _leave(self, stream: UUID, waiter: asyncio.Future[None]) -> None:
         waiters = self._waiting.get(stream)
-        if waiters is not None and waiter is not None:
+        if waiters is not None:
             waiters.discard(waiter)
             if not waiters:
                 del self._waiting[stream]
@@ -111,3 +111,8 @@ class Feed:
             reachable = True
             for stream, head in found.items():
                 self.published(stream, head.version)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

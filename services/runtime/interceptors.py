@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any, TypeAlias
 
 import grpc
@@ -87,14 +88,14 @@ class Gate(grpc.aio.ServerInterceptor):
         if handler.request_streaming and handler.response_streaming:
             return grpc.stream_stream_rpc_method_handler(
                 self._stream(method, row, handler, handler.stream_stream),
-                response_serializer=handler.response_serializer,
+                response_serializer=partial(_octets, handler.response_serializer),
             )
         if handler.request_streaming:
             raise ValueError(f"{method}: requests in a stream are not served")
         if handler.response_streaming:
             return grpc.unary_stream_rpc_method_handler(
                 self._stream(method, row, handler, handler.unary_stream),
-                response_serializer=handler.response_serializer,
+                response_serializer=partial(_octets, handler.response_serializer),
             )
         return grpc.unary_unary_rpc_method_handler(self._unary(method, row, handler))
 
@@ -114,7 +115,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 limit = asyncio.timeout(seconds)
                 try:
                     async with limit:
-                        return bytes(encode(await behaviour(request, context)))
+                        return _octets(encode, await behaviour(request, context))
                 except TimeoutError:
                     if limit.expired():
                         raise _too_late() from None
@@ -302,6 +303,11 @@ async def _send(replies: Any, context: Context) -> None:
     async with aclosing(replies) as stream:  # type: ignore[type-var] # a generator has aclose
         async for reply in stream:
             await context.write(reply)
+
+
+def _octets(encode: Any, reply: Any) -> bytes:
+    """A handler's answer as it is sent: a message, or octets that stand for one already."""
+    return reply if type(reply) is bytes else bytes(encode(reply))
 
 
 def _asked_seconds(context: Context) -> float | None:

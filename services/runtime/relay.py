@@ -58,6 +58,8 @@ class Relay:
 
     async def _listen(self, connection: AsyncConnection) -> Any:
         driver: Any = (await connection.get_raw_connection()).driver_connection
+        # news of what is on disk already need not be on disk: appends shall not wait behind it
+        await driver.execute("SET synchronous_commit = off")
         await driver.add_listener(CHANNEL, self._heard)
         self.connected = True
         return driver

@@ -308,17 +308,27 @@ class Streams(Generic[S, C, E]):
     async def since(self, stream: UUID, known: Loaded[S]) -> list[Change[S]]:
         """The appends made after `known` until now, by whomever; raises Refused as `load` does."""
         with refusals():
-            changes: list[Change[S]] = []
-            for rows in appends(await self._rows(stream, known)):
-                before = changes[-1].after if changes else known
-                changes.append(Change(before, rows, self._after(before, rows), Plan()))
+            changes = self.changes(known, await self._rows(stream, known))
             if changes:
                 self._keep(stream, changes[-1].after)
             return changes
 
+    def changes(self, known: Loaded[S], rows: Sequence[Recorded]) -> list[Change[S]]:
+        """The appends whose rows, all of them, follow `known`."""
+        changes: list[Change[S]] = []
+        for group in appends(rows):
+            before = changes[-1].after if changes else known
+            changes.append(Change(before, group, self._after(before, group), Plan()))
+        return changes
+
+    @property
+    def nothing(self) -> Loaded[S]:
+        """A stream that does not exist."""
+        return Loaded(self._decider.initial, 0, GENESIS, 0)
+
     async def _catch_up(self, stream: UUID, loaded: Loaded[S] | None) -> Loaded[S]:
         """The state with all that is stored by now."""
-        known = loaded or Loaded(self._decider.initial, 0, GENESIS, 0)
+        known = loaded or self.nothing
         if rows := await self._rows(stream, known):
             known = self._after(known, rows)
         if known.version:

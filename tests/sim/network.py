@@ -15,6 +15,8 @@ from random import Random
 from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.descriptor_pool import Default
+from google.protobuf.message_factory import GetMessageClass
 
 from services.kernel.errors import Kind, Refused, unavailable
 from services.runtime import call as calls
@@ -96,6 +98,14 @@ def copied(message: M) -> M:
     made: Any = message
     again: M = type(made).FromString(made.SerializeToString())
     return again
+
+
+def answered(method: Method, reply: Any) -> Any:
+    """An answer as it arrives, which a servicer gives as a message or as its octets."""
+    name = method.path.strip("/").replace("/", ".")
+    shape = Default().FindMethodByName(name).output_type
+    octets = reply if isinstance(reply, bytes) else reply.SerializeToString()
+    return GetMessageClass(shape).FromString(octets)
 
 
 class Network:
@@ -210,7 +220,7 @@ class Network:
             self.under_way[key] -= 1
         for look in self.served:
             look()
-        return copied(answer) if not isinstance(answer, Exception) else answer
+        return answer if isinstance(answer, Exception) else answered(method, answer)
 
     async def _serve(self, node: Node, caller: Caller, method: Method, request: Any) -> Any:
         handlers = self.nodes[method.service].get(node)
@@ -245,7 +255,7 @@ class Network:
                 raise unavailable("DRAINING", "this process is going away")
             async with aclosing(handlers.of[method.path](request, None)) as made:
                 async for reply in made:
-                    replies.put_nowait(copied(reply))
+                    replies.put_nowait(answered(method, reply))
             end = None
         except Exception as error:  # noqa: BLE001 - whatever a handler raises
             end = self._answer(method, error)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from services.game import views, watching
+from services.game import steps, views, watching
 from services.game.games import Games
 from services.game.outages import Outages
 from services.game.peers import Peers
@@ -45,26 +45,36 @@ def lays_no_tombstone(patch: pytest.MonkeyPatch) -> None:
 
 def shows_the_next_hand(patch: pytest.MonkeyPatch) -> None:
     """Everybody is shown the next seat's cards."""
-    view = views.game_view
+    own = views.own_view
 
-    def of_another(state: Any, viewer: int | None, head: bytes) -> Any:
+    def of_another(state: Any, viewer: int | None) -> Any:
         seats = len(state.seats)
-        other = view(state, None if viewer is None else (viewer + 1) % seats, head)
+        other = own(state, None if viewer is None else (viewer + 1) % seats)
         if viewer is not None:
             other.seat = viewer
         return other
 
-    patch.setattr(views, "game_view", of_another)
+    patch.setattr(views, "own_view", of_another)
 
 
 def loses_steps(patch: pytest.MonkeyPatch) -> None:
     """A watcher who resumes misses a step."""
-    sign = watching.Watching._sign
+    sign = watching.Signed._sign
 
-    def ahead(followed: Any, message: Any, game: UUID, subject: str, version: int) -> Any:
-        return sign(followed, message, game, subject, version + 1)
+    def ahead(signed: watching.Signed, version: int) -> bytes:
+        return sign(signed, version + 1)
 
-    patch.setattr(watching.Watching, "_sign", ahead)
+    patch.setattr(watching.Signed, "_sign", ahead)
+
+
+def shares_across_seats(patch: pytest.MonkeyPatch) -> None:
+    """What was made for one viewer of a step is sent to the next one as well."""
+
+    def told(step: steps.Step, viewer: int | None) -> bytes:
+        return next(iter(step._told.values()), None) or made(step, viewer)
+
+    made = steps.Step.told
+    patch.setattr(steps.Step, "told", told)
 
 
 def never_pays(patch: pytest.MonkeyPatch) -> None:
@@ -84,6 +94,7 @@ def never_pays(patch: pytest.MonkeyPatch) -> None:
         (lays_no_tombstone, ("away",), "may open"),
         (shows_the_next_hand, ("grow",), "hidden cards"),
         (loses_steps, ("grow",), "version"),
+        (shares_across_seats, ("grow",), "seat"),
         (never_pays, ("grow",), "held"),
     ],
 )

@@ -90,6 +90,11 @@ class Mapper(Generic[T, M]):
         """The message that stands for `value`."""
         return self.message(**self._encode(value))
 
+    def to_fields(self, value: T) -> dict[str, Any]:
+        """The same as fields of the message: a part of a message that is made at once."""
+        found: dict[str, Any] = self._encode(value)
+        return found
+
     def from_wire(self, message: M, path: str = "", **given: Any) -> T:
         """What the message stands for; `given` are the excluded fields.
 

@@ -23,7 +23,7 @@ async def test_only_a_move_that_the_rules_refuse_is_an_error(reason: str, level:
     seat = state.engine.actor
     loaded = Loaded(state, state.version, bytes(32), state.recorded_at)
 
-    async def load(*_: object) -> Any:
+    async def load(*_: object, **__: object) -> Any:
         return loaded
 
     async def act(*_: object, **__: object) -> Any:

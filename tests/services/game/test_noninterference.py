@@ -6,6 +6,7 @@ entry, refusal and piece of due work must be the same octets.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -17,10 +18,12 @@ from services.game import codec, domain, views
 from services.game.model import EngineEvent, State
 from services.game.reactions import Reactions, report
 from services.game.rulebook import engine_for
-from services.game.watching import Watching
+from services.game.steps import Step
+from services.game.watching import Signed
 from services.kernel.envelope import Recorded
 from services.kernel.errors import Refused
 from services.runtime.status import to_answer
+from services.runtime.streams import Loaded
 from tests.engines import azi_worlds, durak_worlds, test_rami_laws
 from tests.services.game import worlds
 from tests.services.game.logs import GAME_ID
@@ -51,15 +54,22 @@ class Rows:
         return views.happenings(state.variant, pairs, viewer)
 
 
-def streamed(world: list[Append], viewer: Viewer) -> list[bytes]:
-    """Everything a watcher is sent from before the first append on, and snapshots in between."""
-    watching = Watching(games=None, drain=None, key=bytes(32))  # type: ignore[arg-type]
-    state, sent = State(), []
+def streamed(world: list[Append], viewer: Viewer, first: Sequence[Viewer] = ()) -> list[bytes]:
+    """Everything a watcher is sent from before the first append on, and snapshots in between.
+
+    Each step is shared with others, of whom those in `first` have been told before.
+    """
+    signed, sent = Signed(bytes(32), (str(GAME_ID), "player:x"), 10_000), []
     for append in world:
-        message, state = watching._step(state, append.rows, viewer)
-        sent.append(watching._sign(message, GAME_ID, "player:x", state.version))
-        sent.append(watching._snapshot(GAME_ID, "player:x", viewer, state, bytes(32), 1))
-    return [message.SerializeToString(deterministic=True) for message in sent]
+        after = append.after
+        step = Step(Loaded(after, after.version, bytes(32), after.recorded_at), append.rows)
+        for other in first:
+            step.told(other)
+            step.view(other)
+        sent.append(signed.step(step, viewer))
+        sent.append(signed.snapshot(step, viewer, 1))
+        sent.append(step.view(viewer))
+    return sent
 
 
 async def told(world: list[Append], viewer: Viewer) -> dict[str, object]:
@@ -117,6 +127,8 @@ async def test_a_viewer_is_told_the_same_in_worlds_alike_to_him(variant: str, se
         for viewer in (None, *range(seats)):
             world, decks = worlds.resample(commands, true, viewer, rng)
             differed += world[-1].after.engine != true[-1].after.engine
+            others = rng.sample([None, *range(seats)], rng.randint(0, seats + 1))
+            assert streamed(true, viewer, others) == streamed(true, viewer), "sharing shows"
             seen, other = await told(true, viewer), await told(world, viewer)
             for what, octets in seen.items():
                 assert octets == other[what], f"{what} of viewer {viewer}, game {seed}"
@@ -141,7 +153,7 @@ def _next(
         if not worlds.alike([one], [two], viewer):
             continue  # the command itself told something: a card drawn, a deal laid open
         compared += 1
-        assert streamed([*true, one], viewer)[-2:] == streamed([*world, two], viewer)[-2:]
+        assert streamed([*true, one], viewer)[-3:] == streamed([*world, two], viewer)[-3:]
         assert one.plan == two.plan, f"viewer {viewer}: {command}"
     return compared
 

@@ -1,0 +1,274 @@
+"""Those who watch a game in one process share its steps: every one in order, read and made once."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kozyr.game.events.v1 import game_pb2 as stored
+from kozyr.game.v1 import game_pb2, view_pb2
+
+from services.game import domain, views
+from services.game.games import Games, decider
+from services.game.model import Stage, State
+from services.game.outages import Outages
+from services.game.rulebook import engine_for
+from services.game.server import FOLDERS
+from services.game.steps import LINKED_MAX, Steps
+from services.game.watching import Watching
+from services.kernel.envelope import Recorded
+from services.runtime.drain import Drain
+from services.runtime.eventstore import open_store
+from services.runtime.feed import Feed
+from services.runtime.keys import ensure_keys
+from services.runtime.settings import Settings
+from services.runtime.store.sql import SqlStore
+from tests.services.game.logs import GAME_ID, opening
+
+REQUESTS = itertools.count(1)
+PLAYER = stored.Metadata(actor="player")
+
+
+class Counted:
+    """A store that counts the reads of one replica."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def read(self, stream: UUID, after: int = 0, limit: int | None = None) -> list[Recorded]:
+        """A counted read."""
+        self.reads += 1
+        return await self._store.read(stream, after, limit)
+
+
+@dataclass
+class Replica:
+    """One process's games and its watchers."""
+
+    store: Counted
+    games: Games
+    steps: Steps
+    watching: Watching
+
+    async def play(self, rng: Random) -> State:
+        """A random legal move, made by this replica."""
+        state = (await self.games.load(GAME_ID)).state
+        seat = rng.choice(engine_for(state.rules).to_act(state.engine))
+        move = rng.choice(engine_for(state.rules).legal(state.engine, seat))
+        return await self.act(domain.Play(seat, state.turn, move))
+
+    async def act(self, command: domain.GameCommand) -> State:
+        """Carry a command out."""
+        request_id = f"request {next(REQUESTS)}"
+        outcome = await self.games.act(GAME_ID, command, request_id=request_id, metadata=PLAYER)
+        return outcome.state
+
+    async def watch(self, viewer: int | None) -> AsyncIterator[game_pb2.WatchGameResponse]:
+        """What a viewer is sent, from now on."""
+        async for octets in self.watching.follow(GAME_ID, f"player:{viewer}", viewer, None):
+            yield game_pb2.WatchGameResponse.FromString(octets)
+
+
+@asynccontextmanager
+async def replicas(folder: Path, count: int) -> AsyncIterator[list[Replica]]:
+    """So many replicas at one database; none hears of another unless a test tells it."""
+    settings = Settings(data_folder=folder)
+    ensure_keys(settings.keys())
+    engine, store = await open_store(settings, "game", FOLDERS, secrets=True)
+    made = []
+    for _ in range(count):
+        counted: Any = Counted(store)
+        games = Games(counted, decider(0), Feed(counted), Outages(engine, 3_000))
+        steps = Steps(games)
+        made.append(Replica(counted, games, steps, Watching(games, steps, Drain(), bytes(32))))
+    try:
+        yield made
+    finally:
+        await store.close()
+
+
+async def dealt(replica: Replica) -> State:
+    """A game of Rami for two, its cards dealt."""
+    state = await replica.act(opening("rami", spectators=True))
+    while state.engine is None:
+        state = await replica.act(domain.CloseSeeds(state.stage))
+    return state
+
+
+async def taken(stream: AsyncIterator[Any], version: int) -> list[game_pb2.WatchGameResponse]:
+    """Messages until the viewer has seen a version."""
+    found: list[game_pb2.WatchGameResponse] = []
+    async with asyncio.timeout(30):
+        while not found or seen(found[-1]).version < version:
+            found.append(await anext(stream))
+    return found
+
+
+def seen(message: game_pb2.WatchGameResponse) -> view_pb2.GameView:
+    """The view of a snapshot or a step."""
+    return message.snapshot.view if message.HasField("snapshot") else message.step.view
+
+
+async def expected(replica: Replica, viewer: int | None) -> dict[int, view_pb2.GameView]:
+    """What a viewer sees after each append, made for him alone from what is stored."""
+    rows = await replica.store.read(GAME_ID)
+    changes = replica.games._streams.changes(replica.games._streams.nothing, rows)
+    return {
+        change.after.version: views.game_view(change.after.state, viewer, change.after.hash)
+        for change in changes
+    }
+
+
+async def test_every_step_comes_once_and_in_order_whoever_made_it(tmp_path: Path) -> None:
+    """Moves of this replica and of another alternate; each viewer sees what is his, no more."""
+    async with replicas(tmp_path, 2) as (here, there):
+        first = await dealt(here)
+        viewers = (0, 1, None, None)
+        streams = [here.watch(viewer) for viewer in viewers]
+        for stream in streams:
+            assert (await anext(stream)).snapshot.view.version == first.version
+        rng, state = Random(5), first
+        for number in range(40):
+            replica = rng.choice((here, there))
+            state = await replica.play(rng)
+            if replica is there and number % 3:
+                here.games.feed.published(GAME_ID, state.version)
+        here.games.feed.published(GAME_ID, state.version)
+        for viewer, stream in zip(viewers, streams, strict=True):
+            messages = await taken(stream, state.version)
+            alone = await expected(here, viewer)
+            last = first.version
+            for message in messages:
+                assert message.step.from_version == last + 1
+                last = message.step.to_version
+                assert message.step.view == alone[last]
+                assert [h.version for h in message.step.happenings] == sorted(
+                    {h.version for h in message.step.happenings}
+                )
+            assert last == state.version
+
+
+async def test_happenings_are_those_of_the_history(tmp_path: Path) -> None:
+    """What a watcher was told step by step is what he may read up afterwards."""
+    async with replicas(tmp_path, 1) as (here,):
+        first = await dealt(here)
+        streams = {viewer: here.watch(viewer) for viewer in (0, 1, None)}
+        for stream in streams.values():
+            await anext(stream)
+        rng, state = Random(9), first
+        for _ in range(12):
+            state = await here.play(rng)
+        for viewer, stream in streams.items():
+            told = [h for m in await taken(stream, state.version) for h in m.step.happenings]
+            assert told == await here.games.history(state, viewer, first.version)
+
+
+async def test_a_step_is_read_and_decoded_once_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of appends made here nothing is read, of another's each once, however many watch."""
+    async with replicas(tmp_path, 2) as (here, there):
+        state = await dealt(here)
+        streams = [here.watch(viewer) for viewer in (0, 1, *[None] * 20)]
+        for stream in streams:
+            await anext(stream)
+        rng = Random(3)
+        await here.play(rng)
+        reads = here.store.reads
+        state = (await here.games.load(GAME_ID, known=1)).state
+        seat = engine_for(state.rules).to_act(state.engine)[0]
+        move = engine_for(state.rules).legal(state.engine, seat)[0]
+        state = await here.act(domain.Play(seat, state.turn, move))
+        await asyncio.gather(*(taken(stream, state.version) for stream in streams))
+        assert here.store.reads == reads
+        for _ in range(3):
+            state = await there.play(rng)
+            waiting = asyncio.gather(*(taken(stream, state.version) for stream in streams))
+            await asyncio.sleep(0)
+            here.games.feed.published(GAME_ID, state.version)
+            await waiting
+        assert here.store.reads == reads + 3
+        rendered: list[int | None] = []
+        happenings = views.happenings
+
+        def counting(variant: str, rows: Any, viewer: int | None) -> Any:
+            rendered.append(viewer)
+            return happenings(variant, rows, viewer)
+
+        monkeypatch.setattr(views, "happenings", counting)
+        state = await here.play(rng)
+        await asyncio.gather(*(taken(stream, state.version) for stream in streams))
+        assert sorted(rendered, key=str) == [0, 1, None]
+
+
+async def test_who_falls_behind_gets_a_snapshot_and_holds_nothing_up(tmp_path: Path) -> None:
+    """A watcher that takes nothing keeps few steps in memory; it is told what it has missed."""
+    async with replicas(tmp_path, 1) as (here,):
+        first = await dealt(here)
+        slow, quick = here.watch(0), here.watch(1)
+        await anext(slow)
+        await anext(quick)
+        rng, state = Random(7), first
+        while len([*(await expected(here, 0))]) < LINKED_MAX + 10:
+            state = await here.play(rng)
+            await taken(quick, state.version)
+        (course,) = here.steps._courses.values()
+        assert len(course.recent) <= LINKED_MAX
+        message = await anext(slow)
+        assert message.snapshot.from_version == first.version + 1
+        assert message.snapshot.view == (await expected(here, 0))[state.version]
+        assert sum(step() is not None for step in course.recent) <= 1, "told and yet kept"
+        state = await here.play(rng)
+        (message,) = await taken(slow, state.version)
+        assert message.step.to_version == state.version
+
+
+async def test_a_version_that_the_database_does_not_know_ends_the_stream(tmp_path: Path) -> None:
+    """News of what is not there (a database that was set back) is an error, not a busy loop."""
+    async with replicas(tmp_path, 1) as (here,):
+        state = await dealt(here)
+        stream = here.watch(0)
+        await anext(stream)
+        here.games.feed.published(GAME_ID, state.version + 5)
+        with pytest.raises(Exception, match="STATE_BEHIND"):
+            await anext(stream)
+        assert not here.steps.watched
+
+
+async def test_who_stops_watching_leaves_nothing(tmp_path: Path) -> None:
+    """A game that nobody watches any more is not followed."""
+    async with replicas(tmp_path, 1) as (here,):
+        await dealt(here)
+        streams: list[Any] = [here.watch(viewer) for viewer in (0, 1, None)]
+        for stream in streams:
+            await anext(stream)
+        assert here.steps.watched == 1
+        for stream in streams:
+            await stream.aclose()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not here.steps.watched
+
+
+def test_octets_put_together_are_the_message() -> None:
+    """A view made of a common and an own part reads as the view made at once."""
+    for variant in ("azi", "durak", "rami"):
+        state = State()
+        for command in (opening(variant), domain.CloseSeeds(Stage.COMMITTING)):
+            for event in domain.decide(state, command):
+                state = decider(0).evolve(state, event, 1)
+        for viewer in (None, 0, 1):
+            common, own = views.common_view(state, b"h" * 32), views.own_view(state, viewer)
+            octets = common.SerializeToString() + own.SerializeToString()
+            whole = views.game_view(state, viewer, b"h" * 32)
+            assert view_pb2.GameView.FromString(octets) == whole
