@@ -6,6 +6,7 @@ payload and the secret are protobuf messages of the same names in `kozyr.game.ev
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from google.protobuf.message import DecodeError, Message
@@ -111,6 +112,8 @@ def _decode(row: Recorded) -> Event:
     if row.schema != SCHEMA:
         raise ValueError(f"schema {row.schema}")
     if kind != FRAME:
+        if row.secret is None:
+            return _open_event(kind, name, row.payload)
         return EngineEvent(wire.of(kind).decode_event(name, row.payload, row.secret))
     if name != "GameOpened":
         mapper = EVENTS[name]
@@ -119,6 +122,13 @@ def _decode(row: Recorded) -> Event:
     message = stored.GameOpened.FromString(row.payload)
     _, options = options_from_wire(message.options)
     return OPENED.from_wire(message, name, options=options, secret=_opened_secret(row))
+
+
+@lru_cache(maxsize=4_096)
+def _open_event(kind: str, name: str, payload: bytes) -> EngineEvent:
+    """An engine event without a secret. There are few of them: nine in ten that are stored say what
+    one before has said, of another game."""
+    return EngineEvent(wire.of(kind).decode_event(name, payload, None))
 
 
 def _opened_secret(row: Recorded) -> GameOpenedSecret:
