@@ -137,7 +137,7 @@ def _seated(state: State, seat: int, player: Player) -> tuple[Player, ...]:
 
 
 def _without(state: State, seat: int, card: Card) -> tuple[Card, ...]:
-    return tuple(c for c in state.players[seat].hand if c != card)
+    return tuple([c for c in state.players[seat].hand if c != card])
 
 
 def _after(state: State, seat: int) -> int:

@@ -29,8 +29,8 @@ def beats(state: State, card: Card, attack: Card) -> bool:
 
 def ranks_on_table(state: State) -> set[int]:
     """The ranks that may be added, of attack and defence cards alike (DURAK-11)."""
-    ranks = {rank(p.attack) for p in state.table}
-    return ranks | {rank(p.beaten_by) for p in state.table if p.beaten_by is not None}
+    laid = (c for p in state.table for c in (p.attack, p.beaten_by) if c is not None)
+    return {rank(c) for c in laid}
 
 
 def asked(state: State) -> int | None:
@@ -43,9 +43,14 @@ def asked(state: State) -> int | None:
         case Phase.ATTACKING if not state.table:
             return state.attacker
         case Phase.ATTACKING | Phase.TAKING:
-            return next((s for s in _attackers(state) if s not in state.passed), None)
+            return next(adding(state), None)
         case _:
             assert_never(state.phase)
+
+
+def adding(state: State) -> Iterator[int]:
+    """The seats that may add and have not passed, in the order in which they are asked."""
+    return (seat for seat in _attackers(state) if seat not in state.passed)
 
 
 def passes_itself(state: State, seat: int) -> bool:
@@ -54,7 +59,7 @@ def passes_itself(state: State, seat: int) -> bool:
     if not state.options.auto_pass:
         return not hand
     ranks = ranks_on_table(state)
-    return not any(rank(c) in ranks for c in hand)
+    return ranks.isdisjoint(map(rank, hand))
 
 
 def closing(state: State) -> tuple[Event, ...]:

@@ -134,8 +134,7 @@ def _after_card(
     passed: tuple[int, ...],
 ) -> State:
     """A card has left a hand for the table."""
-    hand = tuple(c for c in state.hands[seat] if c != card)
-    told = tuple(c for c in state.known[seat] if c != card)
+    hand, told = _without(state.hands[seat], card), _without(state.known[seat], card)
     return changed(
         state,
         turn=state.turn + 1,
@@ -152,6 +151,10 @@ def _lacking_table(state: State, seat: int) -> tuple[tuple[int, ...], ...]:
     """An automatic pass tells that none of the seat's cards has a rank of the table (DURAK-26)."""
     ranks = ranks_on_table(state).union(state.lacking[seat])
     return _set(state.lacking, seat, tuple(sorted(ranks)))
+
+
+def _without(cards: tuple[Card, ...], card: Card) -> tuple[Card, ...]:
+    return tuple([c for c in cards if c != card])
 
 
 def _put(

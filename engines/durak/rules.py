@@ -5,7 +5,7 @@ from typing import assert_never
 
 from engines.api import Act, Chance, Command, Leave, RuleViolation, Start, Timeout
 from engines.cards import Card, rank, suit
-from engines.durak.bout import asked, beats, closing, passes_itself, ranks_on_table
+from engines.durak.bout import adding, asked, beats, closing, passes_itself, ranks_on_table
 from engines.durak.deal import deal
 from engines.durak.fold import evolve
 from engines.durak.model import (
@@ -253,15 +253,14 @@ def _with_consequences(state: State, events: tuple[Event, ...]) -> tuple[Event, 
     """The events and all that the rules make of them: automatic passes, the end of the bout."""
     for event in events:
         state = evolve(state, event)
-    while state.phase is not Phase.DEFENDING:
-        if len(state.table) == state.limit:
-            return (*events, *closing(state))
-        seat = asked(state)
-        if seat is None or (state.phase is Phase.TAKING and not state.options.throw_in_after_take):
-            return (*events, *closing(state))
+    if state.phase is Phase.DEFENDING:
+        return events
+    taken_whole = state.phase is Phase.TAKING and not state.options.throw_in_after_take
+    if taken_whole or len(state.table) == state.limit:
+        return (*events, *closing(state))
+    passed: list[Event] = []  # they change nothing that is looked at here
+    for seat in adding(state):
         if not passes_itself(state, seat):
-            break
-        passed = Passed(seat, automatic=True)
-        events = (*events, passed)
-        state = evolve(state, passed)
-    return events
+            return (*events, *passed)
+        passed.append(Passed(seat, automatic=True))
+    return (*events, *passed, *closing(state))

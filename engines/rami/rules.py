@@ -204,7 +204,9 @@ def _check_cards(state: State, move: Move) -> None:
         case DrawStock() | DrawDiscard():
             return
         case Discard(card):
-            cards, rule = (card,), "RAMI-16"
+            if card not in state.hands[state.actor]:
+                raise RuleViolation("CARD_NOT_IN_HAND", "RAMI-16")
+            return
         case Meld(cards):
             rule = "RAMI-11"
         case LayOff(cards):
@@ -234,7 +236,7 @@ def _act(state: State, seat: int, move: Move, chance: Chance) -> tuple[Event, ..
         case LayOff(cards, name):
             return _lay(state, _laid_off(state, seat, cards, name), chance)
         case Discard(card):
-            if card not in _discardable(state, seat):
+            if card == _held_back(state, seat):
                 raise RuleViolation("SAME_DISCARD", "RAMI-17")
             return _end_turn(state, seat, card, chance)
         case _:
@@ -271,16 +273,17 @@ def _laid_off(state: State, seat: int, cards: tuple[Card, ...], name: str) -> La
 
 def _lay(state: State, laid: MeldLaid | LaidOff, chance: Chance) -> tuple[Event, ...]:
     """Put cards on the table; the last card goes out, or must be kept for the discard."""
-    after = evolve(state, laid)
-    if after.hands[laid.seat]:
+    if len(laid.cards) < len(state.hands[laid.seat]):
         return (laid,)
     if state.options.discard_to_win:
         raise RuleViolation("MUST_KEEP_CARD", "RAMI-19")
-    return (laid, *_end_round(after, laid.seat, Ending.WENT_OUT, chance))
+    return (laid, *_end_round(evolve(state, laid), laid.seat, Ending.WENT_OUT, chance))
 
 
 def _end_turn(state: State, seat: int, card: Card, chance: Chance) -> tuple[Event, ...]:
     discarded = Discarded(seat, card)
+    if len(state.hands[seat]) > 1 and state.idle + 1 < GUARD_TURNS:
+        return (discarded,)  # a round cannot end with it, whatever follows
     after = evolve(state, discarded)
     if not after.hands[seat]:
         return (discarded, *_end_round(after, seat, Ending.WENT_OUT, chance))
@@ -312,11 +315,15 @@ def _timeout_discard(state: State, seat: int) -> Card:
 
 def _discardable(state: State, seat: int) -> tuple[Card, ...]:
     """The hand cards the seat may discard, ascending; never empty for a hand that is not."""
-    hand = state.hands[seat]
-    held_back = state.options.forbid_same_discard and state.drawn is Source.DISCARD
-    if not held_back or len(hand) == 1:
-        return tuple(sorted(hand))
-    return tuple(sorted(c for c in hand if c != state.drawn_card))
+    held_back = _held_back(state, seat)
+    return tuple(sorted(c for c in state.hands[seat] if c != held_back))
+
+
+def _held_back(state: State, seat: int) -> Card | None:
+    """The card the seat took from the discard pile and may not put back in this turn (RAMI-17)."""
+    if not state.options.forbid_same_discard or state.drawn is not Source.DISCARD:
+        return None
+    return state.drawn_card if len(state.hands[seat]) > 1 else None
 
 
 def _end_round(state: State, seat: int, ending: Ending, chance: Chance) -> tuple[Event, ...]:

@@ -142,7 +142,7 @@ def _extended(
 
 
 def _without(cards: tuple[Card, ...], gone: tuple[Card, ...]) -> tuple[Card, ...]:
-    return tuple(c for c in cards if c not in gone)
+    return tuple([c for c in cards if c not in gone]) if cards else cards
 
 
 def _at(
