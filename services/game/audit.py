@@ -63,7 +63,7 @@ def replay(rows: Sequence[Recorded]) -> Iterator[Append]:
     """The log's appends with the states between them."""
     state = State()
     for group in appends(rows):
-        events = tuple(decode(row) for row in group)
+        events = tuple(map(decode, group))
         after = state
         for row, event in zip(group, events, strict=True):
             after = evolve(after, event, row.recorded_at)
@@ -103,6 +103,10 @@ def command_of(step: Append, game_id: UUID) -> domain.GameCommand:
     """The command that must have led to this append; raises ValueError if none could have."""
     first = step.events[0]
     match first:
+        case EngineEvent() | PlayerReturned():
+            # Who chose the move shows only where a player comes back to his seat.
+            by_bot = not isinstance(first, PlayerReturned)
+            return _engine_command(step, by_bot=by_bot)
         case GameOpened():
             return _open_command(first, game_id)
         case GameCancelled():
@@ -117,10 +121,6 @@ def command_of(step: Append, game_id: UUID) -> domain.GameCommand:
             return domain.CloseSeeds(Stage.REVEALING)
         case ClockCredited():
             return domain.Credit(first.turn, step.before.credit_ms + first.credit_ms)
-        case EngineEvent() | PlayerReturned():
-            # Who chose the move shows only where a player comes back to his seat.
-            by_bot = not isinstance(first, PlayerReturned)
-            return _engine_command(step, by_bot=by_bot)
         case _:
             raise ValueError(f"no append begins with {type(first).__name__}")
 
@@ -160,18 +160,18 @@ def _rules(game_id: UUID, step: Append) -> list[Fault]:
     """Decide again and compare event by event."""
     version = step.rows[0].version
     try:
-        decided = domain.decide(step.before, command_of(step, game_id))
+        decided = tuple(domain.decide(step.before, command_of(step, game_id)))
     except Refused as refusal:
         return [Fault(version, "NOT_ALLOWED", f"the rules refuse this move: {refusal.reason}")]
     except (ValueError, IndexError, AttributeError) as problem:
         return [Fault(version, "NOT_ALLOWED", f"no command leads here ({type(problem).__name__})")]
+    if step.events == decided:
+        return []
     for row, stored, expected in zip(step.rows, step.events, decided, strict=False):
         if stored != expected:
             return [Fault(row.version, _kind(stored), f"the rules decide otherwise at {row.name}")]
-    if len(decided) != len(step.events):
-        at = step.rows[min(len(decided), len(step.rows) - 1)]
-        return [Fault(at.version, "NOT_WHOLE", "the append has more or fewer events than it must")]
-    return []
+    at = step.rows[min(len(decided), len(step.rows) - 1)]
+    return [Fault(at.version, "NOT_WHOLE", "the append has more or fewer events than it must")]
 
 
 def _kind(stored: Event) -> str:
