@@ -39,7 +39,12 @@ RATIOS = {
 }
 PEERS = {
     "store": {"store.append_vs_eventsourcing", "store.sqlite_vs_eventsourcing"},
-    "engines": {"engines.rami_vs_rlcard", "engines.rami_vs_openspiel"},
+    "engines": {
+        "engines.rami_vs_rlcard",
+        "engines.rami_vs_openspiel",
+        "engines.durak_vs_openspiel_hearts",
+        "engines.azi_vs_openspiel_euchre",
+    },
 }
 """Ratios to peers, which are there only where the peer is installed."""
 ABSOLUTE = {
@@ -48,7 +53,11 @@ ABSOLUTE = {
     "watch": {"watch.cross_replica_ms_p99", "watch.same_replica_ms_p99", "watch.step_bytes"},
     "wallet": {"wallet.spread_per_s", "wallet.hot_per_s", "wallet.grants_per_s"},
     "replay": {"replay.audit_events_per_s", "replay.disk_bytes_an_event"},
-    "engines": {f"engines.{name}_moves_per_s" for name in ("azi", "durak", "rami")},
+    "engines": {
+        f"engines.{name}{face}_moves_per_s"
+        for name in ("azi", "durak", "rami")
+        for face in ("", "_core")
+    },
     "memory": {"memory", "memory.games_mib", "memory.streams"},
 }
 
@@ -80,7 +89,8 @@ def test_a_peer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(peers, "load", nothing)
     report = bench.measure("engines", Effort(seconds=0.01, rounds=1), lambda _news: None)
-    assert set(report.skipped) == {"rlcard", "rlcard_core", "openspiel"}
+    openspiel = {"openspiel", "openspiel_hearts", "openspiel_euchre"}
+    assert set(report.skipped) == {"rlcard", "rlcard_core", *openspiel}
     assert report.ratios == {}
     assert report.json()["skipped"]["rlcard"] == "rlcard cannot be imported"
     assert "skipped openspiel: pyspiel cannot be imported" in bench.table(report)

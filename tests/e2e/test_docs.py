@@ -121,20 +121,21 @@ async def test_every_command_that_serves(command: str, tmp_path: Path) -> None:
         assert await process.wait() == 0
 
 
-def test_the_engines_example_runs() -> None:
-    """The program in engines/README.md plays a game with the standard library alone."""
+def test_the_engines_examples_run() -> None:
+    """Both programs in engines/README.md play a game with the standard library alone."""
     text = (ROOT / "engines" / "README.md").read_text("utf-8")
-    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-    assert found is not None
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", found[1]],
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.startswith("durak: "), done.stderr
+    found = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(found) == 2
+    for program in found:
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", program],
+            cwd=ROOT,
+            env={"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout.startswith("durak: "), done.stderr
 
 
 def test_the_operators_guide_lists_every_setting() -> None:

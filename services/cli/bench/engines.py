@@ -1,8 +1,11 @@
-"""`engines`: random moves a second of each engine, and of Rami beside gin rummy of two libraries.
+"""`engines`: random moves a second of CPU of each engine, by its decider and by its core, and the
+cores beside games of two libraries.
 
-Every move of ours is decided and folded, as in a game that is stored; the peers' are applied to
-their own mutable state. RLCard is driven through its environment, as its users do; its bare game
-and both shares are told as absolute numbers.
+A decider's move is decided and folded, as in a game that is stored; a core's, like the peers', is
+applied to a mutable position. Everywhere all legal moves are listed, one of them is drawn, and the
+games are played to their end. Rami stands beside gin rummy, Durak beside hearts and Azi beside
+euchre: neither library has these games. RLCard is driven through its environment, as its users do;
+its bare game is told as an absolute number.
 """
 
 import random
@@ -12,7 +15,8 @@ from functools import partial
 from typing import Any
 
 from engines.api import Act, Start
-from services.cli.bench import peers
+from services.cli.bench import cores, peers
+from services.cli.bench.cores import Play
 from services.cli.bench.measuring import Effort, Report, Side, Slice, interleaved, rate, ratio
 from services.cli.deals import SeedChance
 from services.cli.variants import GAMES, engine, opening
@@ -20,23 +24,31 @@ from services.cli.variants import GAMES, engine, opening
 NAME = "engines"
 SECONDS = 1.0
 SEATS = {"azi": 3, "durak": 4, "rami": 2}
-RIVALS = {
+RIVALS: dict[str, Callable[[], Play]] = {
     "rlcard": peers.rlcard_game,
     "rlcard_core": peers.rlcard_core,
-    "openspiel": peers.openspiel_game,
+    "openspiel": partial(peers.openspiel_game, "gin_rummy"),
+    "openspiel_hearts": partial(peers.openspiel_game, "hearts"),
+    "openspiel_euchre": partial(peers.openspiel_game, "euchre"),
 }
-
-Play = Callable[[random.Random], int]
-"""Plays one game at random and says how many moves it had."""
+COMPARED = (
+    ("rami", "rlcard"),
+    ("rami", "openspiel"),
+    ("durak", "openspiel_hearts"),
+    ("azi", "openspiel_euchre"),
+)
+"""Which core stands beside which peer."""
+CORES = {"azi": cores.azi_core, "durak": cores.durak_core, "rami": cores.rami_core}
 
 
 async def measure(effort: Effort, tell: Callable[[str], None]) -> Report:
     """All of the engines' numbers."""
     report = Report(NAME)
     plays: dict[str, Play] = {name: ours(name) for name in GAMES}
-    for name, peer in RIVALS.items():
+    plays |= {f"{name}_core": core(SEATS[name]) for name, core in CORES.items()}
+    for name, rival in RIVALS.items():
         try:
-            plays[name] = peer()
+            plays[name] = rival()
         except peers.Missing as missing:
             report.skipped[name] = str(missing)
     # Moves are chosen at random for measuring only; the decks are shuffled as in play.
@@ -46,16 +58,16 @@ async def measure(effort: Effort, tell: Callable[[str], None]) -> Report:
         name: partial(_slice, play, rng, seconds, tell, name) for name, play in plays.items()
     }
     found = await interleaved(sides, effort.rounds)
-    for name in ("rlcard", "openspiel"):
-        if name in found:
-            report.ratios[f"engines.rami_vs_{name}"] = ratio(found["rami"], found[name])
+    for name, peer in COMPARED:
+        if peer in found:
+            report.ratios[f"engines.{name}_vs_{peer}"] = ratio(found[f"{name}_core"], found[peer])
     for name, slices in found.items():
         report.absolute[f"engines.{name}_moves_per_s"] = rate(slices)
     return report
 
 
 def ours(name: str) -> Play:
-    """Random play of one of our engines."""
+    """Random play of one of our deciders."""
     game: Any = engine(name)
     numbers = iter(range(2**31))
 
@@ -79,9 +91,10 @@ def ours(name: str) -> Play:
 async def _slice(
     play: Play, rng: random.Random, seconds: float, tell: Callable[[str], None], name: str
 ) -> Slice:
+    """So much CPU time of this process; what else the machine does is not counted."""
     tell(name)
-    began = time.perf_counter()
+    began = time.process_time()
     moves = 0
-    while not moves or time.perf_counter() - began < seconds:
+    while not moves or time.process_time() - began < seconds:
         moves += play(rng)
-    return Slice(moves, time.perf_counter() - began)
+    return Slice(moves, time.process_time() - began)

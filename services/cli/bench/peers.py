@@ -143,9 +143,9 @@ def rlcard_core() -> Callable[[random.Random], int]:
     return play
 
 
-def openspiel_game() -> Callable[[random.Random], int]:
-    """Plays one game of OpenSpiel's gin rummy at random; its number of moves. Raises Missing."""
-    game = load("pyspiel").load_game("gin_rummy")
+def openspiel_game(name: str) -> Callable[[random.Random], int]:
+    """Plays a game of OpenSpiel at random; its number of moves, deals aside. Raises Missing."""
+    game = load("pyspiel").load_game(name)
 
     def play(rng: random.Random) -> int:
         moves = 0

@@ -1,0 +1,183 @@
+"""Rami's combinations on masks: what a hand can lay, and the way to lay that leaves least.
+
+A card is the bit `1 << card` (`engines.cards`: each suit a row of 13 bits, the two lowest), a hand
+or a combination the bits of its cards. `engines.rami.melds` says the same of lists of cards.
+"""
+
+from collections.abc import Iterable
+
+from engines.cards import ACE, PACK_SIZE, RANKS, Card
+from engines.rami.melds import card_points
+
+ALL = (1 << PACK_SIZE) - 1
+"""The whole pack."""
+_SUIT = len(RANKS)
+_ROW = (1 << _SUIT) - 1
+_COLUMN = 1 | 1 << _SUIT | 1 << 2 * _SUIT | 1 << 3 * _SUIT
+"""The twos: one rank of every suit."""
+_ABOVE_TWO = ALL & ~_COLUMN
+_BELOW_ACE = ALL & ~(_COLUMN << ACE)
+_RUN_STARTS = _COLUMN * ((1 << ACE - 1) - 1)
+"""The cards that can be the lowest of a run: two to queen."""
+
+
+def mask(cards: Iterable[Card]) -> int:
+    """The cards as a mask."""
+    return sum([1 << card for card in cards])
+
+
+def cards(of: int) -> tuple[Card, ...]:
+    """The cards of a mask, ascending."""
+    return tuple(Card(c) for c in range(PACK_SIZE) if of >> c & 1)
+
+
+def points(hand: int, ace_high: bool) -> int:
+    """What the cards cost in a hand (RAMI-23)."""
+    return _worth(hand, _WORTH[ace_high]) >> _COUNT
+
+
+def melds_in(hand: int) -> list[int]:
+    """Every run and group that can be laid from a hand (RAMI-31)."""
+    found: list[int] = []
+    starts = hand & hand >> 1 & hand >> 2 & _RUN_STARTS
+    while starts:
+        low = starts & -starts
+        starts ^= low
+        run, above = low * 0b111, low << 3
+        found.append(run)
+        while above & hand & _ABOVE_TWO:
+            run |= above
+            above <<= 1
+            found.append(run)
+    ranks = _ranks_of_three(hand)
+    while ranks:
+        low = ranks & -ranks
+        ranks ^= low
+        found += _groups(hand & low * _COLUMN)
+    return found
+
+
+def is_run(meld: int) -> bool:
+    """Whether a combination is a run: in a group no two cards are neighbours."""
+    return bool(meld & meld >> 1)
+
+
+def neighbours(meld: int) -> int:
+    """The cards of which any one can be added to a combination (RAMI-13)."""
+    low = meld & -meld
+    if meld & meld >> 1:
+        return low >> 1 & _BELOW_ACE | (meld + low) & _ABOVE_TWO
+    return _column(low) ^ meld
+
+
+def extensions(meld: int, hand: int) -> list[int]:
+    """Every set of hand cards that can be added to a combination in one action (RAMI-31)."""
+    low = meld & -meld
+    if not meld & meld >> 1:
+        missing = (_column(low) ^ meld) & hand
+        return [missing] if missing else []
+    below = [0]
+    card = low >> 1
+    while card & hand & _BELOW_ACE:
+        below.append(below[-1] | card)
+        card >>= 1
+    above = [0]
+    card = meld + low
+    while card & hand & _ABOVE_TWO:
+        above.append(above[-1] | card)
+        card <<= 1
+    return [down | up for down in below for up in above if down or up]
+
+
+def best_melds(hand: int, ace_high: bool) -> tuple[int, ...]:
+    """The combinations that leave a hand the fewest points, of equals the fewest cards.
+
+    Groups are tried in every way; of what they leave, every stretch of three or more is a run.
+    """
+    groups, rest = _best(hand, _WORTH[ace_high])
+    return (*groups, *_stretches(_run_cards(rest)))
+
+
+def deadwood(hand: int, ace_high: bool) -> int:
+    """The cards that are left when the hand is laid by `best_melds`."""
+    rest = _best(hand, _WORTH[ace_high])[1]
+    return rest & ~_run_cards(rest)
+
+
+def _best(hand: int, worth: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    """The groups to lay, and the hand without them."""
+    ranks = _ranks_of_three(hand)
+    if not ranks:
+        return (), hand
+    ways: list[tuple[tuple[int, ...], int]] = [((), hand)]
+    while ranks:
+        low = ranks & -ranks
+        ranks ^= low
+        groups = _groups(hand & low * _COLUMN)
+        ways += [((*laid, group), rest ^ group) for laid, rest in ways for group in groups]
+    return min(ways, key=lambda way: _worth(way[1] & ~_run_cards(way[1]), worth))
+
+
+def _ranks_of_three(hand: int) -> int:
+    """The ranks, as bits of the lowest row, of which the hand has three suits or all."""
+    spades, hearts = hand & _ROW, hand >> _SUIT & _ROW
+    diamonds, clubs = hand >> 2 * _SUIT & _ROW, hand >> 3 * _SUIT
+    return spades & hearts & (diamonds | clubs) | diamonds & clubs & (spades | hearts)
+
+
+def _groups(same: int) -> list[int]:
+    """The groups in three or four cards of one rank."""
+    first = same & same - 1
+    second = first & first - 1
+    third = second & second - 1
+    if not third:
+        return [same]
+    return [same, first, same ^ first ^ second, same ^ second ^ third, same ^ third]
+
+
+def _column(low: int) -> int:
+    """All four cards of the rank of a card."""
+    return _COLUMN << (low.bit_length() - 1) % _SUIT
+
+
+def _run_cards(hand: int) -> int:
+    """The cards of every stretch of three or more in a suit."""
+    starts = hand & hand >> 1 & hand >> 2 & _RUN_STARTS
+    return starts | starts << 1 | starts << 2
+
+
+def _stretches(runs: int) -> list[int]:
+    """Cards of runs, each whole run by itself."""
+    found = []
+    while runs:
+        run = low = runs & -runs
+        while (low := low << 1) & runs & _ABOVE_TWO:
+            run |= low
+        runs ^= run
+        found.append(run)
+    return found
+
+
+_COUNT = 6
+"""Bits for the number of cards below their points."""
+
+
+def _worth(hand: int, worth: tuple[int, ...]) -> int:
+    return (
+        worth[hand & _ROW]
+        + worth[hand >> _SUIT & _ROW]
+        + worth[hand >> 2 * _SUIT & _ROW]
+        + worth[hand >> 3 * _SUIT]
+    )
+
+
+def _worths(ace_high: bool) -> tuple[int, ...]:
+    """Points and number of the cards of every set of ranks in a suit."""
+    found = [0]
+    for rank in range(_SUIT):
+        card = (card_points(Card(rank), ace_high) << _COUNT) + 1
+        found += [each + card for each in found]
+    return tuple(found)
+
+
+_WORTH = (_worths(False), _worths(True))
