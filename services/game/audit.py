@@ -73,22 +73,31 @@ def replay(rows: Sequence[Recorded]) -> Iterator[Append]:
 
 def verify_log(game_id: UUID, rows: Sequence[Recorded], head: Head | None) -> list[Fault]:
     """Check a log from its rows and its head: chain, secrets, and every decision made again."""
+    return examined(game_id, rows, head)[0]
+
+
+def examined(
+    game_id: UUID, rows: Sequence[Recorded], head: Head | None
+) -> tuple[list[Fault], State]:
+    """What is wrong with a log, and the game after the last append that was looked at."""
+    state = State()
     broken = chain.verify(rows, head)
     if broken is not None:
-        return [Fault(broken.version, "CHAIN_BROKEN", broken.problem)]
+        return [Fault(broken.version, "CHAIN_BROKEN", broken.problem)], state
     steps = replay(rows)
-    version, ended = 1, False
+    version = 1
     while True:
         try:
             step = next(steps)
         except StopIteration:
-            return _head(head, ended=ended)
+            return _head(head, ended=state.ended), state
         except Exception as problem:  # noqa: BLE001 - a damaged payload may fail in any way
             kind = type(problem).__name__
-            return [Fault(version, "UNREADABLE", f"the event cannot be read ({kind})")]
-        version, ended = step.rows[-1].version + 1, step.after.ended
+            fault = Fault(version, "UNREADABLE", f"the event cannot be read ({kind})")
+            return [fault], state
+        version, state = step.rows[-1].version + 1, step.after
         if found := [*_rules(game_id, step), *_chips(step), *_clock(step)]:
-            return found
+            return found, state
 
 
 def _head(head: Head | None, *, ended: bool) -> list[Fault]:

@@ -16,7 +16,7 @@ from services.game.model import Stage, State
 from services.game.peers import Peers
 from services.game.settled import wallet_faults
 from services.game.viewers import missing, seat_of
-from services.kernel.errors import precondition, unavailable
+from services.kernel.errors import precondition
 from services.runtime import validate
 from services.runtime.auth import Role
 from services.runtime.call import caller, note
@@ -100,11 +100,7 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         held = [checking.Held(each.version, each.hash) for each in request.held]
         await self._accesses.note(game_id)
         with refusals():
-            try:
-                checked = await checking.check_game(self._engine, self._games.store, game_id, held)
-            except checking.TooFast:
-                problem = "the game goes on faster than it can be read"
-                raise unavailable("GAME_TOO_FAST", problem) from None
+            checked = await checking.check_game(self._engine, self._games.store, game_id, held)
             now = await self._games.store.now()
         if checked is None:
             raise missing()

@@ -21,13 +21,6 @@ from services.runtime.store import chain
 from services.runtime.store.api import Damaged, Store
 from services.runtime.store.schema import events, heads
 
-READS_MAX = 10
-"""How often a game that moves on meanwhile is read again."""
-
-
-class TooFast(Exception):
-    """The game goes on faster than it can be read."""
-
 
 async def logs_after(engine: AsyncEngine, after: UUID | None, limit: int) -> list[UUID]:
     """Ids of everything there is a trace of, in order: of games and disputes that have a head, or
@@ -77,7 +70,7 @@ async def check_game(
 ) -> Checked | None:
     """Everything but the wallet; None where there is nothing of this id.
 
-    Raises StoreUnavailable, KeyUnknown, TooFast.
+    Raises StoreUnavailable, KeyUnknown.
     """
     async with read(engine) as connection:
         kept = await tree.leaves_of(connection, game_id)
@@ -87,29 +80,29 @@ async def check_game(
     covered = kept[-1].version if kept else 0
     is_game = game_id.version != DISPUTE_VERSION
     faults = faults or _there(head, rows, kept)
-    faults = faults or (audit.verify_log if is_game else _verify_chain)(game_id, rows, head)
+    state = State()
+    if not faults and is_game:
+        faults, state = audit.examined(game_id, rows, head)
+    elif not faults:
+        faults = _verify_chain(game_id, rows, head)
     if not any(fault.kind == "DAMAGED" for fault in faults):
         faults = [*faults, *covered_faults(kept, rows), *held_faults(held, rows)]
     end = None
     if is_game:
         faults = faults or await listing_faults(store, game_id, rows)
-        end = None if faults else _end(rows)
+        end = None if faults else _end(state, rows)
         faults = [*faults, *await Endings(engine).faults(game_id)]
     return Checked(len(rows), head.version if head else 0, covered, tuple(faults), end)
 
 
 async def _read(store: Store, game_id: UUID) -> tuple[Head | None, list[Recorded], list[Fault]]:
     """The head and the stored rows of one moment, or where they are not what was stored."""
-    head = await store.head(game_id)
-    for _ in range(READS_MAX):
-        try:
-            rows = await store.read(game_id)
-        except Damaged as damage:
-            return head, [], [Fault(damage.version, "DAMAGED", damage.problem)]
-        before, head = head, await store.head(game_id)
-        if head == before:
-            return head, rows, []
-    raise TooFast
+    try:
+        head, rows = await store.whole(game_id)
+    except Damaged as damage:
+        head = await store.head(game_id)
+        return head, [], [Fault(damage.version, "DAMAGED", damage.problem)]
+    return head, rows, []
 
 
 def _verify_chain(stream: UUID, rows: Sequence[Recorded], head: Head | None) -> list[Fault]:
@@ -150,9 +143,6 @@ def held_faults(held: Sequence[Held], rows: Sequence[Recorded]) -> list[Fault]:
     ]
 
 
-def _end(rows: Sequence[Recorded]) -> End | None:
-    state = State()
-    for step in audit.replay(rows):
-        state = step.after
+def _end(state: State, rows: Sequence[Recorded]) -> End | None:
     has_chips = state.stage is Stage.CANCELLED or any(seat.reservation_id for seat in state.seats)
     return End(state, rows[-1].hash) if rows and has_chips else None

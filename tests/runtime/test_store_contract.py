@@ -257,6 +257,28 @@ async def test_an_append_that_makes_no_sense_is_a_fault(store: SqlStore) -> None
     assert await store.head(STREAM) is None
 
 
+async def test_a_stream_is_read_whole_with_its_head(store: SqlStore) -> None:
+    """Head and events are those of one moment, whoever appends meanwhile; of nothing there is
+    nothing."""
+    assert await store.whole(STREAM) == (None, [])
+    await store.append(append(0, "Opened", secret=b"seed"))
+
+    async def appends() -> None:
+        for version in range(1, 40):
+            ends = Plan(ended=version == 39)
+            await store.append(append(version, "Dealt", secret=b"deck", plan=ends))
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(appends())
+        for _ in range(40):
+            head, rows = await store.whole(STREAM)
+            assert head is not None
+            assert (head.version, head.hash) == (len(rows), rows[-1].hash)
+    head, rows = await store.whole(STREAM)
+    assert head == Head(STREAM, 40, rows[-1].hash, ended=True) == await store.head(STREAM)
+    assert rows == await store.read(STREAM)
+
+
 async def test_heads_are_found_for_those_that_exist(store: SqlStore) -> None:
     """Unknown streams are simply not in the answer, which may be long."""
     for number in range(3):

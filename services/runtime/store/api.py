@@ -66,6 +66,13 @@ class Store(Protocol):
         """
         ...
 
+    async def whole(self, stream: UUID) -> tuple[Head | None, list[Recorded]]:
+        """The stream's head and all of its events, as of one moment, secrets opened: for audits.
+
+        Raises Damaged as `read` does.
+        """
+        ...
+
     async def find_request(self, stream: UUID, request_id: str) -> Appended | None:
         """The outcome of an earlier append with this request id."""
         ...

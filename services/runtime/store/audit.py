@@ -11,9 +11,8 @@ async def verify_stream(store: Store, stream: UUID) -> Fault | None:
 
     Version 0 stands for the stream as a whole. Raises StoreUnavailable and KeyUnknown.
     """
-    head = await store.head(stream)
     try:
-        rows = await store.read(stream)
+        head, rows = await store.whole(stream)
     except Damaged as damage:
         return Fault(damage.stream, damage.version, damage.problem)
     if head is None:

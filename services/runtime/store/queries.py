@@ -1,6 +1,6 @@
 """What the store asks of its tables, on both engines."""
 
-from sqlalchemy import BigInteger, and_, bindparam, func, literal_column, select
+from sqlalchemy import BigInteger, and_, bindparam, case, func, literal_column, select
 
 from services.runtime.store.schema import due, event_secrets, events, heads, stream_keys
 
@@ -17,19 +17,28 @@ COLUMNS = (
 ALL = 2**62
 """A limit that is none."""
 
-_events = select(*COLUMNS).select_from(
-    events.outerjoin(
-        event_secrets,
-        and_(
-            event_secrets.c.stream == events.c.stream, event_secrets.c.version == events.c.version
-        ),
-    )
+_whole_rows = events.outerjoin(
+    event_secrets,
+    and_(event_secrets.c.stream == events.c.stream, event_secrets.c.version == events.c.version),
 )
+_events = select(*COLUMNS).select_from(_whole_rows)
 EVENTS = (
     _events.where(events.c.stream == bindparam("stream"), events.c.version > bindparam("after"))
     .order_by(events.c.version)
     .limit(bindparam("limit", type_=BigInteger))
 )
+_is_first = events.c.version == literal_column("1")
+_of_head = [
+    select(column).where(heads.c.stream == bindparam("stream")).scalar_subquery()
+    for column in (heads.c.version, heads.c.hash, heads.c.ended)
+]
+WHOLE = (
+    select(*COLUMNS, *(case((_is_first, column)) for column in _of_head))
+    .select_from(_whole_rows)
+    .where(events.c.stream == bindparam("stream"))
+    .order_by(events.c.version)
+)
+"""A stream's events and, beside the first, its head: one statement, so of one moment."""
 _first = (
     select(events.c.version)
     .where(events.c.stream == bindparam("stream"), events.c.request_id == bindparam("request_id"))

@@ -16,12 +16,14 @@ from services.kernel.envelope import Head, Recorded
 from services.runtime.database import driver, read
 from services.runtime.store.api import Damaged
 from services.runtime.store.keys import StreamKeys
-from services.runtime.store.queries import ALL, EVENTS, HEAD, KEY, OF_REQUEST
+from services.runtime.store.queries import ALL, COLUMNS, EVENTS, HEAD, KEY, OF_REQUEST, WHOLE
+from services.runtime.store.schema import event_secrets
 from services.runtime.store.sealing import SealBroken, unseal
 
-ASKED = (EVENTS, OF_REQUEST, HEAD, KEY)
+ASKED = (EVENTS, WHOLE, OF_REQUEST, HEAD, KEY)
 """What a reader asks."""
 
+_SEALED = COLUMNS.index(event_secrets.c.sealed)
 _recorded = maker(Recorded)
 
 
@@ -39,6 +41,19 @@ class Reader:
         given = {"stream": stream, "after": after, "limit": ALL if limit is None else limit}
         return await self._opened(stream, after + 1, await self._fetch(EVENTS, given))
 
+    async def whole(self, stream: UUID) -> tuple[Head | None, list[Recorded]]:
+        """The head and all events of one moment; raises as above."""
+        found = await self._fetch(WHOLE, {"stream": stream})
+        if not found and (head := await self.head(stream)):
+            found = await self._fetch(WHOLE, {"stream": stream})  # it may have begun just now
+            if not found:
+                return head, []
+        if not found:
+            return None, []
+        version, link, ended = tuple(found[0])[-3:]
+        head = None if version is None else Head(stream, version, link, ended)
+        return head, await self._opened(stream, 1, found)
+
     async def of_request(self, stream: UUID, request_id: str) -> list[Recorded]:
         """The events of the append with this request id, none if there is none; raises as above."""
         found = await self._fetch(OF_REQUEST, {"stream": stream, "request_id": request_id})
@@ -52,7 +67,7 @@ class Reader:
     async def _opened(self, stream: UUID, first: int, found: Sequence[Any]) -> list[Recorded]:
         if self._keys is None:
             return opened(stream, first, found, None)
-        sealed = any(row[-1] is not None for row in found)
+        sealed = any(row[_SEALED] is not None for row in found)
         return opened(stream, first, found, await self._key(stream) if sealed else b"")
 
     async def _key(self, stream: UUID) -> bytes:
@@ -83,13 +98,19 @@ def opened(stream: UUID, first: int, found: Sequence[Any], key: bytes | None) ->
     """
     rows: list[Recorded] = []
     for expected, row in enumerate(found, start=first):
-        version, *fields, secret_digest, link, sealed = row
+        version, name, schema, payload, metadata, request_id, body_hash, at, *rest = row
+        secret_digest, link, sealed = rest[:3]
         if version != expected:
             raise Damaged(stream, expected, "the event is missing")
         salt = secret = None
         if key is not None and (secret_digest is not None or sealed is not None):
             salt, secret = _unsealed(stream, version, secret_digest, sealed, key)
-        rows.append(_recorded(stream, version, *fields, secret_digest, salt, secret, link))
+        rows.append(
+            _recorded(
+                *(stream, version, name, schema, payload, metadata, request_id, body_hash, at),
+                *(secret_digest, salt, secret, link),
+            )
+        )
     return rows
 
 

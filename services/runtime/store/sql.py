@@ -199,6 +199,11 @@ class SqlStore:
         return rows
 
     @to_its_end
+    async def whole(self, stream: UUID) -> tuple[Head | None, list[Recorded]]:
+        """The stream's head and all of its events, as of one moment, secrets opened."""
+        return await self._reader.whole(stream)
+
+    @to_its_end
     async def find_request(self, stream: UUID, request_id: str) -> Appended | None:
         """The outcome of an earlier append with this request id."""
         rows = await self._reader.of_request(stream, request_id)
