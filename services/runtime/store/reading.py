@@ -98,26 +98,36 @@ def opened(stream: UUID, first: int, found: Sequence[Any], key: bytes | None) ->
     """
     rows: list[Recorded] = []
     for expected, row in enumerate(found, start=first):
-        version, name, schema, payload, metadata, request_id, body_hash, at, *rest = row
-        secret_digest, link, sealed = rest[:3]
+        version, name, schema, payload, meta, request, body, at, digest, link, sealed, *_ = row
         if version != expected:
             raise Damaged(stream, expected, "the event is missing")
         salt = secret = None
-        if key is not None and (secret_digest is not None or sealed is not None):
-            salt, secret = _unsealed(stream, version, secret_digest, sealed, key)
+        if key is not None and (digest is not None or sealed is not None):
+            salt, secret = _unsealed(stream, version, digest, sealed, key)
         rows.append(
             _recorded(
-                *(stream, version, name, schema, payload, metadata, request_id, body_hash, at),
-                *(secret_digest, salt, secret, link),
+                stream,
+                version,
+                name,
+                schema,
+                payload,
+                meta,
+                request,
+                body,
+                at,
+                digest,
+                salt,
+                secret,
+                link,
             )
         )
     return rows
 
 
 def _unsealed(
-    stream: UUID, version: int, secret_digest: bytes | None, sealed: bytes | None, key: bytes
+    stream: UUID, version: int, digest: bytes | None, sealed: bytes | None, key: bytes
 ) -> tuple[bytes, bytes]:
-    if secret_digest is None or sealed is None:
+    if digest is None or sealed is None:
         raise Damaged(stream, version, "the event and its secret do not match")
     try:
         return unseal(key, stream, version, sealed)
