@@ -114,7 +114,9 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         view = self._watching.steps.view(loaded.state.game_id, version, seat)
         if view is None:
             common = views.common_view(outcome.state, outcome.appended.events[-1].hash)
-            view = views.view_octets(common.SerializeToString(), outcome.state, seat)
+            own = views.own_view(outcome.state, seat)
+            # octets of one message after those of another are the two merged
+            view = common.SerializeToString() + own.SerializeToString()
         return nested(game_pb2.SubmitMoveResponse.VIEW_FIELD_NUMBER, view)
 
     async def LeaveGame(

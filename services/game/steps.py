@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 from weakref import ref
 
@@ -17,7 +18,7 @@ from kozyr.game.v1 import game_pb2
 
 from services.game import codec, views
 from services.game.games import Games
-from services.game.model import State
+from services.game.model import Event, State
 from services.kernel.envelope import Recorded
 from services.kernel.errors import unavailable
 from services.runtime.streams import Change, Loaded
@@ -27,9 +28,30 @@ LINKED_MAX = 64
 """A watcher more than so many appends behind is not waited for: it gets a snapshot."""
 
 RESPONSE_STEP = game_pb2.WatchGameResponse.STEP_FIELD_NUMBER
+STEP_HAPPENINGS = game_pb2.Step.HAPPENINGS_FIELD_NUMBER
 STEP_VIEW = game_pb2.Step.VIEW_FIELD_NUMBER
 
 Viewer = int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event, what a viewer is shown of it, and that as a happening of a step; empty if none."""
+
+    row: Recorded
+    event: Event
+    shown: Any
+    octets: bytes
+
+    @classmethod
+    def of(cls, variant: str, row: Recorded, event: Event, viewer: Viewer) -> "Told":
+        """What this viewer is told."""
+        shown = views.shown_event(variant, event, viewer)
+        happening = views.happening(variant, row, event, shown)
+        octets = b""
+        if happening is not None:
+            octets = nested(STEP_HAPPENINGS, happening.SerializeToString())
+        return cls(row, event, shown, octets)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -44,7 +66,8 @@ class Step:
     rows: tuple[Recorded, ...] = ()
     next: "Step | None" = None
     lost: bool = False
-    _common: bytes | None = None
+    _shared: views.Shared | None = None
+    _public: list[Told] | None = None
     _views: dict[Viewer, bytes] = field(default_factory=dict)
     _told: dict[Viewer, bytes] = field(default_factory=dict)
 
@@ -53,24 +76,34 @@ class Step:
         made = self._views.get(viewer)
         if made is None:
             state = self.loaded.state
-            if self._common is None:
-                self._common = views.common_view(state, self.loaded.hash).SerializeToString()
-            made = self._views[viewer] = views.view_octets(self._common, state, viewer)
+            if self._shared is None:
+                self._shared = views.shared_view(state, self.loaded.hash)
+            made = self._views[viewer] = views.view_octets(self._shared, state, viewer)
         return made
 
     def told(self, viewer: Viewer) -> bytes:
         """What a watcher is sent of the append, a `WatchGameResponse` but for its token."""
         made = self._told.get(viewer)
         if made is None:
-            pairs = [(row, codec.decode(row)) for row in self.rows]
-            step = game_pb2.Step(
-                from_version=self.rows[0].version,
-                to_version=self.rows[-1].version,
-                happenings=views.happenings(self.loaded.state.variant, pairs, viewer),
-            )
-            octets = step.SerializeToString() + nested(STEP_VIEW, self.view(viewer))
-            made = self._told[viewer] = nested(RESPONSE_STEP, octets)
+            first, last = self.rows[0].version, self.rows[-1].version
+            between = game_pb2.Step(from_version=first, to_version=last)
+            view = nested(STEP_VIEW, self.view(viewer))
+            step = b"".join((between.SerializeToString(), *self._happenings(viewer), view))
+            made = self._told[viewer] = nested(RESPONSE_STEP, step)
         return made
+
+    def _happenings(self, viewer: Viewer) -> Iterator[bytes]:
+        """What happened: as everybody is told, where this viewer is shown what everybody is."""
+        variant = self.loaded.state.variant
+        if self._public is None:
+            events = [(row, codec.decode(row)) for row in self.rows]
+            self._public = [Told.of(variant, row, event, None) for row, event in events]
+        for public in self._public:
+            shown = views.shown_event(variant, public.event, viewer)
+            if shown == public.shown:
+                yield public.octets
+            else:
+                yield Told.of(variant, public.row, public.event, viewer).octets
 
 
 @dataclass(slots=True)

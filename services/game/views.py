@@ -5,6 +5,7 @@ that viewer may know.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from kozyr.game.v1 import variant_pb2, view_pb2
@@ -32,9 +33,12 @@ from services.game.rulebook import engine_for
 from services.kernel.envelope import Recorded
 from services.runtime.moments import timestamp
 from services.runtime.wire import games as wire
-from services.runtime.wire.mapping import Mapper
+from services.runtime.wire.framing import nested
+from services.runtime.wire.mapping import Fields, Mapper
 
 DEALS: Mapper[DealRevealed, view_pb2.DealRevealed] = Mapper(DealRevealed, view_pb2.DealRevealed)
+TABLES = {name: view_pb2.GameView.DESCRIPTOR.fields_by_name[name].number for name in wire.GAMES}
+"""Where each game's table stands in a `GameView`."""
 RESULTS: Mapper[Result, view_pb2.Result] = Mapper(Result, view_pb2.Result)
 
 
@@ -78,12 +82,48 @@ def own_view(state: State, viewer: int | None) -> view_pb2.GameView:
     return view_pb2.GameView(seat=viewer, **table)
 
 
-def view_octets(common: bytes, state: State, viewer: int | None) -> bytes:
-    """`game_view` serialised, of which `common` is the common part.
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A version of a game as anybody may see it, serialised once for all viewers.
 
-    The octets of one message after those of another are the two merged.
+    `common` are the octets of `common_view`. `shown` is the table as the public sees it, `fields`
+    and `octets` the same on the wire.
     """
-    return common + own_view(state, viewer).SerializeToString()
+
+    common: bytes
+    shown: Any = None
+    fields: Fields = field(default_factory=dict)
+    octets: bytes = b""
+
+
+def shared_view(state: State, head: bytes) -> Shared:
+    """What the views of all viewers have in common at this version."""
+    common = common_view(state, head).SerializeToString()
+    if state.engine is None:
+        return Shared(common)
+    shown = engine_for(state.rules).view(state.engine, None)
+    mapper = wire.of(state.variant).view
+    fields = mapper.to_fields(shown)
+    return Shared(common, shown, fields, mapper.message(**fields).SerializeToString())
+
+
+def view_octets(shared: Shared, state: State, viewer: int | None) -> bytes:
+    """`game_view` serialised: what is public, and what this viewer's own view has beside it.
+
+    What stands in the public octets is what a spectator is shown, and only where the viewer's own
+    view says the same; the rest is made from that view alone.
+    """
+    if state.engine is None:
+        return shared.common + own_view(state, viewer).SerializeToString()
+    mapper, table = wire.of(state.variant).view, shared.octets
+    if viewer is not None:
+        shown = engine_for(state.rules).view(state.engine, viewer)
+        own = mapper.to_fields_beside(shown, shared.shown, shared.fields)
+        if own is None:
+            return shared.common + own_view(state, viewer).SerializeToString()
+        table += mapper.message(**own).SerializeToString()
+    seat = view_pb2.GameView(seat=viewer).SerializeToString()
+    return shared.common + seat + nested(TABLES[state.variant], table)
 
 
 def summary(state: State) -> dict[str, Any]:
@@ -111,8 +151,17 @@ def happenings(
     variant: str, rows: Sequence[tuple[Recorded, Event]], viewer: int | None
 ) -> list[view_pb2.Happening]:
     """What these events are to this viewer; events that are nothing to him are left out."""
-    shown = (_happening(variant, row, event, viewer) for row, event in rows)
-    return [happening for happening in shown if happening is not None]
+    shown = (
+        happening(variant, row, event, shown_event(variant, event, viewer)) for row, event in rows
+    )
+    return [one for one in shown if one is not None]
+
+
+def shown_event(variant: str, event: Event, viewer: int | None) -> Any:
+    """What an event is to this viewer: None for nothing; other than the engines' own are public."""
+    if isinstance(event, EngineEvent):
+        return wire.of(variant).engine.show(event.event, viewer)
+    return event
 
 
 def _seat(seat: Seat) -> view_pb2.GameSeat:
@@ -133,53 +182,50 @@ def _clock(state: State) -> view_pb2.Clock:
     return view_pb2.Clock(deadline_time=deadline, turn_ms=state.turn_ms)
 
 
-def _happening(
-    variant: str, row: Recorded, event: Event, viewer: int | None
-) -> view_pb2.Happening | None:
+def happening(variant: str, row: Recorded, event: Event, shown: Any) -> view_pb2.Happening | None:
+    """An event of which a viewer is shown `shown` (see `shown_event`), as he is told of it."""
+    if shown is None:
+        return None
     what: dict[str, Any] = {}
     if isinstance(event, EngineEvent):
-        game = wire.of(variant)
-        shown = game.engine.show(event.event, viewer)
-        if shown is None:
-            return None
-        what[variant] = game.happening.to_fields(shown)
+        what[variant] = wire.of(variant).happening.to_fields(shown)
     at = timestamp(row.recorded_at)
-    happening = view_pb2.Happening(version=row.version, recorded_time=at, **what)
+    told = view_pb2.Happening(version=row.version, recorded_time=at, **what)
     match event:
         case EngineEvent():
             pass
         case GameOpened():
-            happening.opened.server_seed_hash = event.server_seed_hash
+            told.opened.server_seed_hash = event.server_seed_hash
         case SeedCommitted():
-            happening.seed_committed.seat = event.seat
-            happening.seed_committed.hash = event.hash
+            told.seed_committed.seat = event.seat
+            told.seed_committed.hash = event.hash
         case CommitsClosed():
-            happening.commits_closed.SetInParent()
-            happening.commits_closed.absent.extend(event.absent)
+            told.commits_closed.SetInParent()
+            told.commits_closed.absent.extend(event.absent)
         case SeedRevealed():
-            happening.seed_revealed.seat = event.seat
-            happening.seed_revealed.seed = event.seed
+            told.seed_revealed.seat = event.seat
+            told.seed_revealed.seed = event.seed
         case SeedsClosed():
-            happening.seeds_closed.SetInParent()
-            happening.seeds_closed.absent.extend(event.absent)
+            told.seeds_closed.SetInParent()
+            told.seeds_closed.absent.extend(event.absent)
         case DealSeeded():
-            happening.deal_seeded.deal = event.deal
-            happening.deal_seeded.seed_hash = event.seed_hash
+            told.deal_seeded.deal = event.deal
+            told.deal_seeded.seed_hash = event.seed_hash
         case ClockCredited():
-            happening.clock_credited.turn = event.turn
-            happening.clock_credited.credit_ms = event.credit_ms
+            told.clock_credited.turn = event.turn
+            told.clock_credited.credit_ms = event.credit_ms
         case DealRevealed():
-            happening.deal_revealed.CopyFrom(DEALS.to_wire(event))
+            told.deal_revealed.CopyFrom(DEALS.to_wire(event))
         case BotTookOver():
-            happening.bot_took_over.seat = event.seat
+            told.bot_took_over.seat = event.seat
         case PlayerReturned():
-            happening.player_returned.seat = event.seat
+            told.player_returned.seat = event.seat
         case GameFinished():
-            happening.finished.result.CopyFrom(result_message(event.result))
-            happening.finished.server_seed = event.server_seed
+            told.finished.result.CopyFrom(result_message(event.result))
+            told.finished.server_seed = event.server_seed
         case GameCancelled():
-            happening.cancelled.reason = event.reason
-            happening.cancelled.server_seed = event.server_seed
+            told.cancelled.reason = event.reason
+            told.cancelled.server_seed = event.server_seed
         case _:
             assert_never(event)
-    return happening
+    return told

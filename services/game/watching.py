@@ -16,7 +16,7 @@ from services.game.games import Games
 from services.game.steps import Step, Steps
 from services.kernel.errors import unavailable
 from services.runtime.drain import Drain
-from services.runtime.seal import open_token, seal_token
+from services.runtime.seal import Sealer, open_token
 
 STEPS_MAX = 200
 """A watcher who resumes more than so many versions behind gets a snapshot instead of steps."""
@@ -47,7 +47,8 @@ class Watching:
         self, game_id: UUID, subject: str, viewer: int | None, seen: int | None
     ) -> AsyncIterator[bytes]:
         """The messages from after `seen` on; ends with the game, or when the process drains."""
-        signed = Signed(self.key, (str(game_id), subject), self.heartbeat_ms)
+        sealer = Sealer(self.key, "watch", (str(game_id), subject))
+        signed = Signed(sealer, self.heartbeat_ms)
         loaded = await self.games.load(game_id)
         with self.steps.watched_from(game_id, loaded) as course:
             await self.steps.reach(game_id, course, loaded.version)
@@ -83,8 +84,7 @@ class Watching:
 class Signed:
     """A watcher's messages with what it takes to go on after them."""
 
-    key: bytes
-    subjects: tuple[str, str]
+    sealer: Sealer
     heartbeat_ms: int
 
     def step(self, step: Step, viewer: int | None) -> bytes:
@@ -104,5 +104,5 @@ class Signed:
         return message.SerializeToString() + self._sign(version)
 
     def _sign(self, version: int) -> bytes:
-        token = seal_token(self.key, "watch", self.subjects, (version,))
+        token = self.sealer.seal((version,))
         return Message(resume_token=token, heartbeat_ms=self.heartbeat_ms).SerializeToString()

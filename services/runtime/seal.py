@@ -23,10 +23,21 @@ Field = str | int | None
 def seal_token(key: bytes, purpose: str, bound: Sequence[Field], fields: Sequence[Field]) -> bytes:
     """A token that carries `fields` and opens only with the same key, purpose and `bound`."""
     body = orjson.dumps(list(fields))
-    token = _mac(key, purpose, bound, body) + body
-    if len(token) > TOKEN_MAX:
-        raise ValueError("too much for a token")
-    return token
+    return _short_enough(_mac(key, purpose, bound, body) + body)
+
+
+class Sealer:
+    """Makes tokens that open alike; `seal_token` for many of them, a third as dear."""
+
+    def __init__(self, key: bytes, purpose: str, bound: Sequence[Field]) -> None:
+        self._begun = hmac.new(key, _signed(purpose, bound), "sha256")
+
+    def seal(self, fields: Sequence[Field]) -> bytes:
+        """What `seal_token` gives for these fields."""
+        body = orjson.dumps(list(fields))
+        mac = self._begun.copy()
+        mac.update(body)
+        return _short_enough(mac.digest()[:_MAC_BYTES] + body)
 
 
 def open_token(
@@ -58,9 +69,19 @@ def open_page(key: bytes, purpose: str, bound: Sequence[Field], text: str) -> tu
 
 
 def _mac(key: bytes, purpose: str, bound: Sequence[Field], body: bytes) -> bytes:
+    return hmac.digest(key, _signed(purpose, bound) + body, "sha256")[:_MAC_BYTES]
+
+
+def _signed(purpose: str, bound: Sequence[Field]) -> bytes:
+    """What is signed before the fields."""
     signed = orjson.dumps([purpose, list(bound)])
-    signed = len(signed).to_bytes(4, "big") + signed + body
-    return hmac.digest(key, signed, "sha256")[:_MAC_BYTES]
+    return len(signed).to_bytes(4, "big") + signed
+
+
+def _short_enough(token: bytes) -> bytes:
+    if len(token) > TOKEN_MAX:
+        raise ValueError("too much for a token")
+    return token
 
 
 def _bad(field: str) -> Refused:

@@ -1,7 +1,7 @@
 """Dataclasses and messages: exactly the same fields, exactly the same values, both ways."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -181,6 +181,38 @@ def test_what_goes_out_comes_back(table: Table) -> None:
     assert back == table
     assert type(back.trump) is Suit
     assert type(back.mood) is Mood
+
+
+BLANK: dict[str, Any] = {
+    "seat": None,
+    "chips": 0,
+    "open": False,
+    "name": "",
+    "salt": b"",
+    "turned": None,
+    "last": None,
+    "best": None,
+    "acts": (),
+    "counts": (),
+    "moods": (),
+}
+
+
+@given(tables, tables, st.sets(st.sampled_from(sorted(BLANK))))
+def test_what_one_has_beside_another_makes_it_whole(
+    table: Table, stranger: Table, hidden: set[str]
+) -> None:
+    """Fields of one message and what another has beside them are the other, or cannot be."""
+    public = replace(table, **{name: BLANK[name] for name in hidden})
+    for other in (public, stranger):
+        fields = TABLE.to_fields(other)
+        own = TABLE.to_fields_beside(table, other, fields)
+        assert own is not None or other is stranger
+        if own is not None:
+            assert WIRE["Table"](**{**fields, **own}) == TABLE.to_wire(table)
+            parts = WIRE["Table"](**fields), WIRE["Table"](**own)
+            octets = b"".join(part.SerializeToString() for part in parts)
+            assert WIRE["Table"].FromString(octets) == TABLE.to_wire(table)
 
 
 def wire(**changes: Any) -> Any:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.kernel.errors import Kind, Refused
-from services.runtime.seal import open_page, open_token, seal_page, seal_token
+from services.runtime.seal import Sealer, open_page, open_token, seal_page, seal_token
 
 KEY = b"k" * 32
 values = st.none() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=20)
@@ -35,6 +35,14 @@ def test_a_token_is_bound(bound: list[Any], other: list[Any]) -> None:
         with pytest.raises(Refused) as caught:
             open_token(key, purpose, given_bound, token)
         assert (caught.value.kind, caught.value.reason) == (Kind.INVALID, "BAD_TOKEN")
+
+
+@given(several, st.lists(several, max_size=3))
+def test_a_sealer_makes_the_same_tokens(bound: list[Any], each: list[list[Any]]) -> None:
+    """One after the other, each as if it were made alone."""
+    sealer = Sealer(KEY, "page", bound)
+    for fields in each:
+        assert sealer.seal(fields) == seal_token(KEY, "page", bound, fields)
 
 
 def test_fields_cannot_move_into_what_is_bound() -> None:

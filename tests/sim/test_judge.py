@@ -54,7 +54,11 @@ def shows_the_next_hand(patch: pytest.MonkeyPatch) -> None:
             other.seat = viewer
         return other
 
+    def octets(shared: views.Shared, state: Any, viewer: int | None) -> bytes:
+        return shared.common + bytes(of_another(state, viewer).SerializeToString())
+
     patch.setattr(views, "own_view", of_another)
+    patch.setattr(views, "view_octets", octets)
 
 
 def loses_steps(patch: pytest.MonkeyPatch) -> None:

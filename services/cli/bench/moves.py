@@ -92,6 +92,9 @@ class Seat:
                 self.taken(self.script)
         return self.script
 
+    def heard(self, what: str) -> None:
+        """A viewer of the game was sent something."""
+
     async def step(self) -> int:
         """Make a move and have its view back."""
         script = self.take()

@@ -18,13 +18,16 @@ from services.cli.bench import postgres
 from services.cli.bench.scripts import GameStreams
 from services.cli.outcome import Failure
 from services.game.games import decider
+from services.game.model import State
 from services.game.server import FOLDERS
 from services.runtime.clients import open_channel
 from services.runtime.database import open_engine
+from services.runtime.feed import Feed
 from services.runtime.keys import ensure_keys, master_keys
+from services.runtime.relay import Relay
 from services.runtime.settings import Settings
 from services.runtime.store.sql import SqlStore
-from services.runtime.streams import Streams
+from services.runtime.streams import Change, Streams
 from services.runtime.tokens import load_signer
 
 READY_SECONDS = 60.0
@@ -52,8 +55,13 @@ class House:
         self._signer = load_signer(self.settings.keys(), "players")
         self._stack = stack
         self._tokens: dict[str, tuple[tuple[str, str], ...]] = {}
-        self.store = SqlStore(open_engine(url), master_keys(self.settings))
-        self.streams: GameStreams = Streams(self.store, decider(0), cached=50_000)
+        engine = open_engine(url)
+        self.store = SqlStore(engine, master_keys(self.settings))
+        self._relay = Relay(engine, Feed(self.store))
+        self._telling = False
+        self.streams: GameStreams = Streams(
+            self.store, decider(0), published=self._published, cached=50_000
+        )
         self.echo = Server("", 0)
 
     async def start_echo(self) -> Server:
@@ -69,6 +77,16 @@ class House:
         if self.echo.address:
             given["KOZYR_LOBBY_ADDRESS"] = given["KOZYR_WALLET_ADDRESS"] = self.echo.address
         return await self._start(name, typed, given)
+
+    async def tell_replicas(self) -> None:
+        """From now on, what is appended through `streams` is news to the replicas."""
+        self._telling = True
+        relaying = asyncio.create_task(self._relay.run())
+        self._stack.push_async_callback(_cancel, relaying)
+
+    def _published(self, change: Change[State]) -> None:
+        if self._telling:
+            self._relay.tell(change.stream, change.after.version)
 
     def token(self, player: str) -> tuple[tuple[str, str], ...]:
         """The metadata a player's calls carry."""
@@ -126,6 +144,11 @@ async def house(folder: Path, server_url: str) -> AsyncIterator[House]:
         made = House(folder, url, stack)
         stack.push_async_callback(made.store.close)
         yield made
+
+
+async def _cancel(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def _ready(process: asyncio.subprocess.Process) -> Server:

@@ -1,17 +1,21 @@
 """`watch`: steps delivered a second to four viewers a game beside bare stream messages.
 
-One replica on PostgreSQL; moves are submitted to it while four viewers watch each game, its players
-and spectators. The peer sends messages of the steps' mean size on as many streams, on the same
-server stack, as fast as they are taken; the same client process receives either. The latency
-across replicas is taken from the sending of a move to replica A until a viewer on replica B has its
-step, with little else going on.
+One replica on PostgreSQL; four viewers watch each game there, its players and spectators, while
+the moves are made elsewhere, by the driving process as another replica would: decided, appended and
+told by NOTIFY. The peer sends messages of the steps' mean size on as many streams, on the same
+server stack, as fast as they are taken; the same client process receives either. Beside it, the
+same with every move submitted to the watched replica itself. The latency across replicas is taken
+from the sending of a move to replica A until a viewer on replica B has its step, with little else
+going on.
 """
 
 import asyncio
+import statistics
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +38,15 @@ from services.cli.bench.measuring import (
 )
 from services.cli.bench.moves import CALL_SECONDS, MOVES_A_GAME, Pool, Seat
 from services.cli.bench.replicas import House, Server, house
-from services.cli.bench.scripts import Script, Writer, dealt, store_commands, submit_request
+from services.cli.bench.scripts import (
+    BODY_HASH,
+    METADATA,
+    Script,
+    Writer,
+    dealt,
+    store_commands,
+    submit_request,
+)
 from services.cli.outcome import Failure
 
 NAME = "watch"
@@ -42,6 +54,8 @@ SECONDS = 2.0
 A_QUARTER = 4
 """A quarter of the games of `moves` are watched, so there are as many streams as games there."""
 VIEWERS = 4
+AHEAD_MAX = 8
+"""A game is played no further than so many moves ahead of what its viewers have been sent."""
 LATENCY_GAMES = 8
 LATENCY_SECONDS = 5.0
 PAUSE_SECONDS = 0.02
@@ -97,6 +111,7 @@ async def measure(effort: Effort, server_url: str, tell: Callable[[str], None]) 
             tell("services start")
             beside = await found.start_echo()
             near = await found.start_replica("near")
+            await found.tell_replicas()
             await _fan_out(effort, found, near, beside, report, tell)
             far = await found.start_replica("far")
             tell("across replicas")
@@ -118,89 +133,160 @@ async def _fan_out(
     pool = Pool(house, writer)
     stub = game_pb2_grpc.GameServiceStub(house.channel(replica))
     watched = game_pb2_grpc.GameServiceStub(house.channel(replica))
-    bare = house.channel(beside).unary_stream(
+    stream = house.channel(beside).unary_stream(
         echo.STREAM, RequestInfo.SerializeToString, DebugInfo.FromString
     )
     mean = 0.0
+    driving: dict[str, list[float]] = {"elsewhere": [], "here": [], "bare": []}
 
-    async def ours() -> Slice:
+    async def deliver(name: str, hands: "Sequence[Seat] | Sequence[Elsewhere]") -> Slice:
         nonlocal mean
-        tell(f"{games} games, preparing")
-        await pool.fill(games, seconds)
-        seats = [Seat(house, pool, stub.SubmitMove) for _ in range(games)]
-        async with watching(house, watched, seats, writer.players) as (viewers, opened):
+        async with watching(house, watched, hands, writer.players) as (viewers, opened):
             await opened()
-            tell(f"{games} games, {VIEWERS} viewers each")
+            tell(f"{games} games, {VIEWERS} viewers each, moves made {name}")
             before, octets, began = viewers.count, viewers.octets, time.perf_counter()
-            cpu = cpu_seconds(replica.pid)
-            done = await drive([seat.step for seat in seats], seconds)
+            cpu, own = cpu_seconds(replica.pid), time.process_time()
+            done = await drive([hand.step for hand in hands], seconds)
             await _until(lambda: viewers.count > before)
             await viewers.settle()
             steps = viewers.count - before
+            driving[name].append((time.process_time() - own) / steps * 1e6)
             # what was still under way is counted, and so is the time it took
             taken = Slice(
                 steps, max(done.seconds, viewers.last - began), cpu_seconds(replica.pid) - cpu
             )
-            mean = (viewers.octets - octets) / steps if steps else mean
-        for seat in seats:
-            if seat.script is not None:
-                pool.give(seat.script)
+            mean = (viewers.octets - octets) / steps
+        for hand in hands:
+            if hand.script is not None:
+                pool.give(hand.script)
         pool.pace = max(pool.pace, done.rate)
         return taken
 
-    async def theirs() -> Slice:
+    async def elsewhere() -> Slice:
+        tell(f"{games} games, preparing")
+        await pool.fill(games, seconds)
+        return await deliver("elsewhere", [Elsewhere(house, pool) for _ in range(games)])
+
+    async def here() -> Slice:
+        tell(f"{games} games, preparing")
+        await pool.fill(games, seconds)
+        return await deliver("here", [Seat(house, pool, stub.SubmitMove) for _ in range(games)])
+
+    async def bare() -> Slice:
         tell("bare messages")
         viewers = Viewers()
         request = RequestInfo(request_id="stream", serving_data=str(round(mean or 1_500)))
         for player in writer.players[: games * VIEWERS]:
-            viewers.open(bare(request, metadata=house.token(player)), viewers.add)
+            viewers.open(stream(request, metadata=house.token(player)), viewers.add)
         await _until(lambda: viewers.count > 0)
         count, cpu, began = viewers.count, cpu_seconds(beside.pid), time.perf_counter()
+        own = time.process_time()
         await asyncio.sleep(seconds)
         sent = viewers.count - count
         done = Slice(sent, time.perf_counter() - began, cpu_seconds(beside.pid) - cpu)
+        driving["bare"].append((time.process_time() - own) / sent * 1e6)
         await viewers.close()
         return done
 
-    await ours()
-    found = await interleaved({"ours": ours, "theirs": theirs}, effort.rounds)
-    report.ratios["watch.fanout_vs_echo_stream"] = ratio(found["ours"], found["theirs"])
-    report.absolute["watch.steps_per_s"] = rate(found["ours"])
-    report.absolute["watch.echo_messages_per_s"] = rate(found["theirs"])
+    await elsewhere()
+    sides = {"elsewhere": elsewhere, "bare": bare, "here": here}
+    found = await interleaved(sides, effort.rounds)
+    report.ratios["watch.fanout_vs_echo_stream"] = ratio(found["elsewhere"], found["bare"])
+    report.absolute["watch.steps_per_s"] = rate(found["elsewhere"])
+    report.absolute["watch.submitted_steps_per_s"] = rate(found["here"])
+    report.absolute["watch.echo_messages_per_s"] = rate(found["bare"])
     report.absolute["watch.step_bytes"] = mean
-    report.absolute["watch.step_cpu_us"] = cpu_us(found["ours"])
-    report.absolute["watch.echo_message_cpu_us"] = cpu_us(found["theirs"])
+    report.absolute["watch.step_cpu_us"] = cpu_us(found["elsewhere"])
+    report.absolute["watch.submitted_step_cpu_us"] = cpu_us(found["here"])
+    report.absolute["watch.echo_message_cpu_us"] = cpu_us(found["bare"])
+    report.absolute["watch.driver_cpu_us"] = statistics.median(driving["elsewhere"])
+    report.absolute["watch.echo_driver_cpu_us"] = statistics.median(driving["bare"])
+
+
+class Elsewhere:
+    """One game after the other, its moves made by this process and told to the replicas."""
+
+    def __init__(self, house: House, pool: Pool) -> None:
+        self._house = house
+        self._pool = pool
+        self._changed = asyncio.Event()
+        self.script: Script | None = None
+        self.taken: Callable[[Script], None] = lambda _script: None
+        self._opened = self._made = self._told = 0
+
+    def take(self) -> Script | None:
+        """The game whose next move is to be made, a new one after the last; `taken` is told."""
+        if self.script is None or not self.script.left:
+            self.script = self._pool.take()
+            if self.script is not None:
+                self._opened = self._made = self._told = 0
+                self.taken(self.script)
+        return self.script
+
+    def heard(self, what: str) -> None:
+        """A viewer of the present game was sent something."""
+        self._opened += what == "snapshot"
+        self._told += what == "step"
+        self._changed.set()
+
+    async def step(self) -> int:
+        """Make a move, once the viewers are there and not too far behind."""
+        script = self.take()
+        if script is None:
+            return -1
+        while self._opened < VIEWERS or self._made * VIEWERS - self._told >= AHEAD_MAX * VIEWERS:
+            self._changed.clear()
+            await self._changed.wait()
+        command = script.next_play()
+        await self._house.streams.transact(
+            script.game_id,
+            command,
+            request_id=f"bench/{script.done}",
+            body_hash=BODY_HASH,
+            metadata=METADATA,
+        )
+        self._made += 1
+        return 1
 
 
 @asynccontextmanager
 async def watching(
-    house: House, stub: Any, seats: Sequence[Seat], others: Sequence[str]
+    house: House,
+    stub: Any,
+    hands: "Sequence[Seat] | Sequence[Elsewhere]",
+    others: Sequence[str],
 ) -> AsyncIterator[tuple[Viewers, Callable[[], Awaitable[None]]]]:
-    """Four viewers of whatever game each seat plays, from its taking on; closed at the end.
+    """Four viewers of whatever game each hand plays, from its taking on; closed at the end.
 
-    The games are taken here, and a seat keeps its game for the slice or as long as it has moves.
+    The games are taken here, and a hand keeps its game for the slice or as long as it has moves.
     """
     viewers = Viewers()
     waiting = 0
 
-    def arrived(message: game_pb2.WatchGameResponse) -> None:
+    def arrived(
+        hand: Seat | Elsewhere, script: Script, message: game_pb2.WatchGameResponse
+    ) -> None:
         nonlocal waiting
-        if message.WhichOneof("event") == "step":
+        what = message.WhichOneof("event") or ""
+        if what == "step":
             viewers.add(message)
-        elif message.WhichOneof("event") == "snapshot":
+        elif what == "snapshot":
             waiting -= 1
+        if hand.script is script:
+            hand.heard(what)
 
-    def follow(script: Script) -> None:
+    def follow(hand: Seat | Elsewhere, script: Script) -> None:
         nonlocal waiting
         spectators = (p for p in others if p not in script.players)
         for player in (*script.players, *spectators)[:VIEWERS]:
             waiting += 1
             request = game_pb2.WatchGameRequest(game_id=str(script.game_id))
-            viewers.open(stub.WatchGame(request, metadata=house.token(player)), arrived)
+            call = stub.WatchGame(request, metadata=house.token(player))
+            viewers.open(call, partial(arrived, hand, script))
 
-    for seat in seats:
-        seat.taken = follow
-        seat.take()
+    for hand in hands:
+        hand.taken = partial(follow, hand)
+        hand.take()
 
     async def opened() -> None:
         await _until(lambda: waiting <= 0)

@@ -35,6 +35,9 @@ Encode = Callable[[Any], Any]
 Decode = Callable[[Any], Any]
 Codec = tuple[Encode | None, Decode | None]
 """How a value goes out and comes in; None where it stays as it is."""
+Fields = dict[str, Any]
+"""Fields of a message by name, nested ones as dicts again."""
+Plan = tuple[tuple[str, Encode | None], ...]
 Read = Callable[[Any], Any]
 """Takes a field's value out of a message."""
 
@@ -79,20 +82,40 @@ class Mapper(Generic[T, M]):
     ) -> None:
         self.cls = cls
         self.message = message
+        self._plan: Plan = ()
+        self._present = frozenset(f.name for f in message.DESCRIPTOR.fields if f.has_presence)
         if _is_union(cls):
             self._encode, decode = _union(cls, message.DESCRIPTOR)
             self._decode: Callable[..., T] = decode
         else:
-            self._encode = _encoder(cls, message.DESCRIPTOR, exclude)
+            self._plan = _encoding(cls, message.DESCRIPTOR, exclude)
+            self._encode = _encoder(self._plan)
             self._decode = _decoder(cls, message.DESCRIPTOR, exclude, build)
 
     def to_wire(self, value: T) -> M:
         """The message that stands for `value`."""
         return self.message(**self._encode(value))
 
-    def to_fields(self, value: T) -> dict[str, Any]:
+    def to_fields(self, value: T) -> Fields:
         """The same as fields of the message: a part of a message that is made at once."""
-        found: dict[str, Any] = self._encode(value)
+        found: Fields = self._encode(value)
+        return found
+
+    def to_fields_beside(self, value: T, other: T, fields: Mapping[str, Any]) -> Fields | None:
+        """What `value` has beside `other`, whose fields are `fields`.
+
+        The fields of both together stand for `value`. None where they cannot, because `other` has
+        something in a field in which the two differ.
+        """
+        found: Fields = {}
+        for name, encode in self._plan:
+            part = getattr(value, name)
+            if part == getattr(other, name):
+                continue
+            if name in fields and (fields[name] or name in self._present):
+                return None
+            if part is not None:
+                found[name] = part if encode is None else encode(part)
         return found
 
     def from_wire(self, message: M, path: str = "", **given: Any) -> T:
@@ -147,8 +170,8 @@ def _matched(cls: Any, descriptor: Any, exclude: frozenset[str]) -> list[tuple[A
     return [(field, hints[name], theirs[name]) for name, field in ours.items()]
 
 
-def _encoder(cls: Any, descriptor: Any, exclude: frozenset[str] = frozenset()) -> Encode:
-    """A function from an instance to the message's fields, as nested dicts."""
+def _encoding(cls: Any, descriptor: Any, exclude: frozenset[str] = frozenset()) -> Plan:
+    """A class's fields with how each is encoded, None where it stays as it is."""
     plan = []
     for field, hint, wire in _matched(cls, descriptor, exclude):
         item, many, _ = _shape(hint, wire)
@@ -156,6 +179,11 @@ def _encoder(cls: Any, descriptor: Any, exclude: frozenset[str] = frozenset()) -
         if many and encode is not None:
             encode = _each(encode)
         plan.append((field.name, encode))
+    return tuple(plan)
+
+
+def _encoder(plan: Plan) -> Encode:
+    """A function from an instance to the message's fields, as nested dicts."""
 
     def run(value: Any) -> dict[str, Any]:
         found = {}
@@ -281,7 +309,7 @@ def _item(hint: Any, wire: Any) -> Codec:
         raise Mismatch(f"{wire.full_name}: must be a message for {hint}")
     if _is_union(hint):
         return _union(hint, wire.message_type)
-    return _encoder(hint, wire.message_type), _decoder(hint, wire.message_type)
+    return _encoder(_encoding(hint, wire.message_type)), _decoder(hint, wire.message_type)
 
 
 def _enum(hint: Any, wire: Any) -> Codec:
@@ -320,7 +348,10 @@ def _union(hint: Any, descriptor: Any) -> tuple[Encode, Decode]:
     if unmatched or len(descriptor.oneofs) != 1:
         raise Mismatch(f"{descriptor.full_name}: not the wrapper of {hint}: {unmatched}")
     which = descriptor.oneofs[0].name
-    out = {cls: (name, _encoder(cls, theirs[name].message_type)) for name, cls in classes.items()}
+    out = {
+        cls: (name, _encoder(_encoding(cls, theirs[name].message_type)))
+        for name, cls in classes.items()
+    }
     into = {name: _decoder(cls, theirs[name].message_type) for name, cls in classes.items()}
 
     def encode(value: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from services.game.steps import Step
 from services.game.watching import Signed
 from services.kernel.envelope import Recorded
 from services.kernel.errors import Refused
+from services.runtime.seal import Sealer
 from services.runtime.status import to_answer
 from services.runtime.streams import Loaded
 from tests.engines import azi_worlds, durak_worlds, test_rami_laws
@@ -59,7 +60,8 @@ def streamed(world: list[Append], viewer: Viewer, first: Sequence[Viewer] = ()) 
 
     Each step is shared with others, of whom those in `first` have been told before.
     """
-    signed, sent = Signed(bytes(32), (str(GAME_ID), "player:x"), 10_000), []
+    sealer = Sealer(bytes(32), "watch", (str(GAME_ID), "player:x"))
+    signed, sent = Signed(sealer, 10_000), []
     for append in world:
         after = append.after
         step = Step(Loaded(after, after.version, bytes(32), after.recorded_at), append.rows)

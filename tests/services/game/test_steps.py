@@ -14,13 +14,13 @@ import pytest
 from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import game_pb2, view_pb2
 
-from services.game import domain, views
+from services.game import codec, domain, views
 from services.game.games import Games, decider
-from services.game.model import Stage, State
+from services.game.model import State
 from services.game.outages import Outages
 from services.game.rulebook import engine_for
 from services.game.server import FOLDERS
-from services.game.steps import LINKED_MAX, Steps
+from services.game.steps import LINKED_MAX, Step, Steps
 from services.game.watching import Watching
 from services.kernel.envelope import Recorded
 from services.runtime.drain import Drain
@@ -29,6 +29,8 @@ from services.runtime.feed import Feed
 from services.runtime.keys import ensure_keys
 from services.runtime.settings import Settings
 from services.runtime.store.sql import SqlStore
+from services.runtime.streams import Loaded
+from tests.services.game import worlds
 from tests.services.game.logs import GAME_ID, opening
 
 REQUESTS = itertools.count(1)
@@ -199,13 +201,13 @@ async def test_a_step_is_read_and_decoded_once_for_all(
             await waiting
         assert here.store.reads == reads + 3
         rendered: list[int | None] = []
-        happenings = views.happenings
+        octets = views.view_octets
 
-        def counting(variant: str, rows: Any, viewer: int | None) -> Any:
+        def counting(shared: views.Shared, state: State, viewer: int | None) -> bytes:
             rendered.append(viewer)
-            return happenings(variant, rows, viewer)
+            return octets(shared, state, viewer)
 
-        monkeypatch.setattr(views, "happenings", counting)
+        monkeypatch.setattr(views, "view_octets", counting)
         state = await here.play(rng)
         await asyncio.gather(*(taken(stream, state.version) for stream in streams))
         assert sorted(rendered, key=str) == [0, 1, None]
@@ -260,15 +262,23 @@ async def test_who_stops_watching_leaves_nothing(tmp_path: Path) -> None:
         assert not here.steps.watched
 
 
-def test_octets_put_together_are_the_message() -> None:
-    """A view made of a common and an own part reads as the view made at once."""
-    for variant in ("azi", "durak", "rami"):
-        state = State()
-        for command in (opening(variant), domain.CloseSeeds(Stage.COMMITTING)):
-            for event in domain.decide(state, command):
-                state = decider(0).evolve(state, event, 1)
-        for viewer in (None, 0, 1):
-            common, own = views.common_view(state, b"h" * 32), views.own_view(state, viewer)
-            octets = common.SerializeToString() + own.SerializeToString()
-            whole = views.game_view(state, viewer, b"h" * 32)
-            assert view_pb2.GameView.FromString(octets) == whole
+@pytest.mark.parametrize("variant", ["azi", "durak", "rami"])
+def test_octets_put_together_are_the_message(variant: str) -> None:
+    """What is sent of a shared step reads as what would be made for each viewer alone."""
+    for seed in range(5):
+        rng = Random(f"octets {variant} {seed}")
+        seats = rng.choice((2, 3))
+        for append in worlds.run(worlds.game(variant, seats, rng, moves=30), {}):
+            state, rows = append.after, append.rows
+            step = Step(Loaded(state, state.version, b"h" * 32, state.recorded_at), rows)
+            for viewer in rng.sample([None, *range(seats)], seats + 1):
+                view = views.game_view(state, viewer, b"h" * 32)
+                pairs = [(row, codec.decode(row)) for row in rows]
+                alone = game_pb2.Step(
+                    from_version=rows[0].version,
+                    to_version=rows[-1].version,
+                    happenings=views.happenings(variant, pairs, viewer),
+                    view=view,
+                )
+                assert view_pb2.GameView.FromString(step.view(viewer)) == view
+                assert game_pb2.WatchGameResponse.FromString(step.told(viewer)).step == alone
