@@ -8,13 +8,14 @@ much care. The calls go to the driver's own connection.
 """
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from enum import IntEnum
 from typing import Any, TypeAlias
 from uuid import UUID
 
 from asyncpg.exceptions import PostgresError
+from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.runtime.database import DATABASE_ERRORS, judge
@@ -81,6 +82,9 @@ class PostgresBooks:
         self._engine = engine
         self._memory = Memory()
         self._clock = DatabaseClock()
+        self._idle: list[Driver] = []
+        self._era = 0
+        event.listen(engine.sync_engine, "engine_disposed", self._disposed)
         self._care = Care.READ
         self._wary = 1
 
@@ -148,17 +152,42 @@ class PostgresBooks:
 
     @asynccontextmanager
     async def _driver(self) -> AsyncIterator[Driver]:
-        """The driver's connection, each of its statements a transaction of its own."""
+        """A connection of the driver, each of its statements a transaction of its own.
+
+        They are kept for the next batch: a visit to the pool takes as long as several commands.
+        """
+        era = self._era
         try:
-            connection = await self._engine.raw_connection()
+            driver = await self._connected()
             try:
-                yield connection.driver_connection
-            finally:
-                connection.close()
+                yield driver
+            except BaseException:
+                driver.terminate()
+                raise
+            if era == self._era:
+                self._idle.append(driver)
+            else:
+                driver.terminate()
         except DATABASE_ERRORS as error:
             if refusal := await judge(self._engine, error):
                 raise refusal from error
             raise
+
+    async def _connected(self) -> Driver:
+        while self._idle:
+            driver = self._idle.pop()
+            if not driver.is_closed():
+                return driver
+        connection = await self._engine.raw_connection()
+        driver = connection.driver_connection
+        connection.detach()
+        return driver
+
+    def _disposed(self, engine: object) -> None:
+        """The engine lets all its connections go, and so do we."""
+        self._era += 1
+        while self._idle:
+            self._idle.pop().terminate()
 
 
 async def read(driver: Driver, wanted: Wanted) -> Found:
@@ -210,12 +239,12 @@ def parameter(number: int, kind: str) -> str:
 WRITE = f"SELECT write_batch({', '.join(parameter(*each) for each in enumerate(COLUMNS, start=1))})"
 
 
-def spelled(values: Iterable[int]) -> str:
+def spelled(values: Collection[int]) -> str:
     """Whole numbers as the text of an array."""
     return "{" + ",".join(map(str, values)) + "}"
 
 
-def named(ids: Iterable[UUID | None]) -> str:
+def named(ids: Collection[UUID | None]) -> str:
     """Ids as the text of an array."""
     return "{" + ",".join(["NULL" if each is None else each.hex for each in ids]) + "}"
 

@@ -245,7 +245,14 @@ async def test_reservations_and_games_take_their_course(engine: AsyncEngine) -> 
     }
     async with write(engine) as connection:
         await connection.execute(sa.insert(GAMES), {"id": fresh, "state": GameState.OPEN})
-    wrong = ({"state": ReservationState.PINNED}, {"number": 2}, {"game_id": game}, {"chips": 0})
+    wrong: tuple[dict[str, object], ...] = (
+        {"state": ReservationState.PINNED},
+        {"number": 2},
+        {"game_id": game},
+        {"game_id": uuid4()},
+        {"account_id": uuid4()},
+        {"chips": 0},
+    )
     for values in wrong:
         with pytest.raises(IntegrityError):
             async with write(engine) as connection:
