@@ -37,6 +37,8 @@ T = TypeVar("T")
 GIVEN = "KOZYR_TEST_DATABASE_URL"
 RUN_FOLDER = "KOZYR_TEST_RUN_FOLDER"
 FOLDER_PREFIX = "kozyr-tests-"
+SERVICE = "kozyr_test_service"
+"""The role services connect as, made on the server when it is first asked for."""
 IMAGE = "postgres:18-alpine"
 START_SECONDS = 30.0
 SETTINGS = {
@@ -283,6 +285,24 @@ def create_database() -> str:
     name = f"kozyr_{secrets.token_hex(8)}"
     execute(url.geturl(), f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")
     return urlunsplit(url._replace(scheme="postgresql+asyncpg", path=f"/{name}"))
+
+
+def as_service(url: str) -> str:
+    """The URL of the same database for the role that services connect as.
+
+    It may do there what `migrate(url, folders, SERVICE)` gives it, and nothing before.
+    """
+    with contextlib.suppress(asyncpg.exceptions.DuplicateObjectError, asyncpg.UniqueViolationError):
+        execute(server_url(), f"CREATE ROLE {SERVICE} LOGIN PASSWORD '{SERVICE}'")
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{SERVICE}:{SERVICE}@{place}"))
+
+
+def as_owner(url: str) -> str:
+    """The URL of the same database for the role that made it and its tables."""
+    server, parts = urlsplit(server_url()), urlsplit(url)
+    return urlunsplit(parts._replace(netloc=server.netloc))
 
 
 def drop_database(url: str) -> None:

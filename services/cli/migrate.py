@@ -41,13 +41,31 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def migrate_service(where: Settings, name: str) -> None:
     """Bring one service's database up to date; raises Failure."""
-    from services.runtime.migrate import migrate
+    from services.runtime.eventstore import MIGRATIONS
+    from services.runtime.migrate import NoSuchRole, migrate
 
     server: Any = importlib.import_module(f"services.{name}.server")
     await asyncio.to_thread(where.data_folder.mkdir, parents=True, exist_ok=True)
     try:
-        await migrate(where.database_url(name), server.FOLDERS)
+        await migrate(where.database_url(name), server.FOLDERS, where.database_role)
+        if MIGRATIONS in server.FOLDERS:
+            await make_partitions(where.database_url(name))
     except DatabaseInUse:
         raise Failure(f"{name}: its database is in use by a running service") from None
+    except NoSuchRole:
+        raise Failure(f"{name}: its server has no role {where.database_role}") from None
     except StoreUnavailable:
         raise Failure(f"{name}: its database does not answer", UNREACHABLE) from None
+
+
+async def make_partitions(url: str) -> None:
+    """Make the months to come of an event store, which its service does as well; raises Failure."""
+    from services.runtime.database import close_engine, open_engine
+    from services.runtime.store.partitions import Partitions
+
+    engine = open_engine(url)
+    try:
+        if engine.dialect.name == "postgresql" and not await Partitions(engine).make():
+            raise Failure("the partitions of the months to come could not be made; run it again")
+    finally:
+        await close_engine(engine)

@@ -35,6 +35,7 @@ from services.runtime.keys import load_private, public_keys
 from services.runtime.relay import Relay
 from services.runtime.server import Process, Service, run
 from services.runtime.store.api import StoreUnavailable
+from services.runtime.store.partitions import Partitions
 
 FOLDERS: tuple[Path, ...] = (MIGRATIONS, migrations.FOLDER)
 """Migrations of the game's database."""
@@ -64,7 +65,7 @@ async def compose(process: Process) -> Service:
     checkpointer = Checkpointer(engine, key, settings.checkpoint_ms)
     games.on_change(lambda change: worker.expect(change.plan))
     games.on_change(lambda change: checkpointer.advanced(change.stream))
-    relay = Relay(engine, feed)
+    relay, partitions = Relay(engine, feed), Partitions(engine)
     if engine.dialect.name == "postgresql":
         games.on_change(lambda change: relay.tell(change.stream, change.after.version))
     steps = Steps(games)
@@ -89,8 +90,9 @@ async def compose(process: Process) -> Service:
     return Service(
         add=add,
         files=(game_pb2.DESCRIPTOR, audit_pb2.DESCRIPTOR, checkpoint_pb2.DESCRIPTOR),
-        checks={"store": store.check},
+        checks={"store": store.check, "partitions": partitions.check},
         tasks={
+            **partitions.tasks,
             **supervised(process.drain, feed=feed, due=worker),
             "lifeline": outages.keep_alive,
             "checkpoints": lambda: checkpointer.run(process.drain),

@@ -28,6 +28,7 @@ from services.runtime.feed import Feed
 from services.runtime.keys import PLAYERS
 from services.runtime.server import Process, Service, run
 from services.runtime.settings import Settings
+from services.runtime.store.partitions import Partitions
 from services.runtime.streams import Change, Streams
 from services.runtime.tokens import load_signer
 
@@ -59,7 +60,7 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
 
     streams = Streams(store, DECIDER, published=published)
     wallet, game = process.peers.client("wallet"), process.peers.client("game")
-    players, choices = Players(engine), Choices(engine)
+    players, choices, partitions = Players(engine), Choices(engine), Partitions(engine)
     accounts = Accounts(players, wallet)
     starter = Starter(streams, accounts, wallet, game, pace.tries_max)
     worker = DueWorker(
@@ -84,8 +85,9 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
     return Service(
         add=add,
         files=(lobby_pb2.DESCRIPTOR, identity_pb2.DESCRIPTOR),
-        checks={"store": store.check},
+        checks={"store": store.check, "partitions": partitions.check},
         tasks={
+            **partitions.tasks,
             **supervised(process.drain, feed=feed, due=worker),
             "starts": lambda: stop_at_end(worker),
             "board": board.run,

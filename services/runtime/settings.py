@@ -74,6 +74,12 @@ class Settings(BaseSettings):
     )
     game_database_url: SecretStr | None = Field(default=None, description="Database of game.")
     wallet_database_url: SecretStr | None = Field(default=None, description="Database of wallet.")
+    database_role: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=63,
+        description="Role services connect to PostgreSQL as; `kozyr migrate` gives it its rights.",
+    )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Lines below this level are not written."

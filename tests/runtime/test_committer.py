@@ -30,6 +30,7 @@ from tests.runtime.appends import OTHER, STREAM, append, body, numbered
 from tests.runtime.conftest import KEYS, Clock
 from tests.runtime.counters import COUNTER, Add
 from tests.runtime.line import line_to
+from tests.runtime.owner import as_owner
 
 
 async def together(store: SqlStore, *appends: Append) -> list[Appended | BaseException]:
@@ -119,7 +120,7 @@ async def refuse_events_named_bad(store: SqlStore) -> str:
         )
         refusing = [function, f"{makes} FOR EACH ROW EXECUTE FUNCTION pick()"]
         undo = "DROP FUNCTION pick CASCADE"
-    async with write(store._engine) as connection:
+    async with as_owner(store) as connection:
         for statement in refusing:
             await connection.exec_driver_sql(statement)
     return undo
@@ -138,7 +139,7 @@ async def test_one_that_cannot_be_stored_fails_alone(store: SqlStore) -> None:
     assert [head.stream async for head in store.streams()] == [
         *(numbered(0), numbered(2), numbered(3)),
     ]
-    async with write(store._engine) as connection:
+    async with as_owner(store) as connection:
         await connection.exec_driver_sql(undo)
 
 

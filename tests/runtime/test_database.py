@@ -352,18 +352,18 @@ async def test_a_fault_of_a_statement_is_no_outage(store: SqlStore) -> None:
     async with write(store._engine) as connection:
         await connection.exec_driver_sql("INSERT INTO pulse (at) VALUES (1)")
 
-    async def delete_and(then: str) -> None:
+    async def change_and(then: str) -> None:
         async with write(store._engine) as connection:
-            await connection.exec_driver_sql("DELETE FROM pulse")
+            await connection.exec_driver_sql("UPDATE pulse SET at = 2")
             if not then:
                 raise KeyError
             await connection.exec_driver_sql(then)
 
     for broken in ("INSERT INTO pulse (at) VALUES (NULL)", "SELECT nothing FROM nowhere"):
         with pytest.raises(exc.DBAPIError):
-            await delete_and(broken)
+            await change_and(broken)
     with pytest.raises(KeyError):
-        await delete_and("")
+        await change_and("")
     async with read(store._engine) as connection:
         assert (await connection.exec_driver_sql("SELECT at FROM pulse")).scalar_one() == 1
 

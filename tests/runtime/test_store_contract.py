@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from services.kernel.envelope import Due, Head, Plan
-from services.runtime.database import write
 from services.runtime.store.api import Conflict, Late, RequestReused, Store, Unstorable
 from services.runtime.store.chain import GENESIS, secret_digest, verify
 from services.runtime.store.sql import SqlStore
 from tests.runtime.appends import OTHER, STREAM, append, body, numbered
 from tests.runtime.conftest import Clock
+from tests.runtime.owner import as_owner
 
 
 async def everything(store: Store) -> tuple[object, ...]:
@@ -200,7 +200,7 @@ async def break_off(store: SqlStore, table: str) -> list[str]:
 
 async def run(store: SqlStore, *statements: str) -> None:
     """Runs statements as the owner of the tables might."""
-    async with write(store._engine) as connection:
+    async with as_owner(store) as connection:
         for statement in statements:
             await connection.exec_driver_sql(statement)
 

@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import exc, insert, literal, select, text
 
 from services.kernel.envelope import Head, Recorded
-from services.runtime.database import write
 from services.runtime.store.api import Damaged
 from services.runtime.store.audit import verify_stream
 from services.runtime.store.chain import verify
@@ -17,6 +16,7 @@ from services.runtime.store.schema import event_secrets, events, metadata, strea
 from services.runtime.store.sealing import KeyUnknown, MasterKeys, SealBroken, unwrap
 from services.runtime.store.sql import SqlStore
 from tests.runtime.appends import OTHER, STREAM, append
+from tests.runtime.owner import as_owner
 
 SECRET = b"the deck nobody may know"
 Statement = Callable[[str], Awaitable[None]]
@@ -32,8 +32,8 @@ async def filled(store: SqlStore) -> SqlStore:
 
 
 async def run(store: SqlStore, *statements: str, **values: object) -> None:
-    """Runs statements as anybody with access to the database might."""
-    async with write(store._engine) as connection:
+    """Runs statements as the owner of the tables might."""
+    async with as_owner(store) as connection:
         for statement in statements:
             await connection.execute(text(statement), values)
 
@@ -44,7 +44,7 @@ async def disarm(store: SqlStore) -> None:
         for table in ("events", "event_secrets"):
             await run(store, f"ALTER TABLE {table} DISABLE TRIGGER ALL")
         return
-    async with write(store._engine) as connection:
+    async with as_owner(store) as connection:
         guards = await connection.exec_driver_sql(
             "SELECT name FROM sqlite_master WHERE type = 'trigger'"
         )
@@ -86,7 +86,7 @@ async def test_a_second_row_of_a_request_cannot_push_out_the_first(filled: SqlSt
     forged = select(*(column if column.name != "version" else literal(9) for column in events.c))
     forging = insert(events).prefix_with("OR REPLACE", dialect="sqlite")
     with pytest.raises(exc.DBAPIError):
-        async with write(filled._engine) as connection:
+        async with as_owner(filled) as connection:
             await connection.execute(forging.from_select(events.c.keys(), forged))
     assert len(await filled.read(STREAM)) == 3
 
@@ -113,17 +113,17 @@ async def test_a_changed_event_is_located(filled: SqlStore) -> None:
     """Whatever column of a stored event changes, the stream and the version are named."""
     await disarm(filled)
     place = (events.c.stream == STREAM) & (events.c.version == 2)
-    async with write(filled._engine) as connection:
+    async with as_owner(filled) as connection:
         row = (await connection.execute(events.select().where(place))).one()._asdict()
     for column, value in row.items():
         forged = 2 + 64 if column == "version" else flipped(value)
-        async with write(filled._engine) as connection:
+        async with as_owner(filled) as connection:
             await connection.execute(events.update().where(place).values({column: forged}))
         fault = await verify_stream(filled, STREAM)
         assert fault is not None, column
         assert (fault.stream, fault.version) == (STREAM, 2), column
         assert await verify_stream(filled, OTHER) is None
-        async with write(filled._engine) as connection:
+        async with as_owner(filled) as connection:
             there = events.c.hash == (flipped(value) if column == "hash" else row["hash"])
             await connection.execute(events.update().where(there).values(row))
         assert await verify_stream(filled, STREAM) is None
@@ -135,10 +135,10 @@ async def test_a_changed_secret_is_located(filled: SqlStore, table: Any, column:
     """Sealed bytes or a key that were changed, moved or removed do not open, and are named."""
     await disarm(filled)
     if column not in table.c:
-        async with write(filled._engine) as connection:
+        async with as_owner(filled) as connection:
             await connection.execute(table.delete().where(table.c.stream == STREAM))
     else:
-        async with write(filled._engine) as connection:
+        async with as_owner(filled) as connection:
             row = (await connection.execute(table.select().where(table.c.stream == STREAM))).one()
             forged = flipped(row._mapping[column])
             await connection.execute(
@@ -249,7 +249,7 @@ async def test_secrets_are_sealed_at_rest(filled: SqlStore) -> None:
     assert filled._keys is not None
     key = filled._keys._opened[STREAM]
     stored = b""
-    async with write(filled._engine) as connection:
+    async with as_owner(filled) as connection:
         for table in metadata.sorted_tables:
             for row in await connection.execute(table.select()):
                 stored += b"".join(v if isinstance(v, bytes) else str(v).encode() for v in row)
@@ -287,7 +287,7 @@ async def test_a_lost_master_key_is_named(filled: SqlStore) -> None:
 
 async def test_master_keys_are_exchanged_without_touching_the_log(filled: SqlStore) -> None:
     """After wrapping anew the old key may go; events and sealed bytes are what they were."""
-    async with write(filled._engine) as connection:
+    async with as_owner(filled) as connection:
         before = (await connection.execute(event_secrets.select())).all()
     rows = await filled.read(STREAM)
     old = bytes(range(32))
@@ -298,7 +298,7 @@ async def test_master_keys_are_exchanged_without_touching_the_log(filled: SqlSto
     assert await both.rewrap() == 0
     only = SqlStore(filled._engine, MasterKeys("second", {"second": bytes(32)}))
     assert await only.read(STREAM) == rows
-    async with write(filled._engine) as connection:
+    async with as_owner(filled) as connection:
         assert (await connection.execute(event_secrets.select())).all() == before
 
 

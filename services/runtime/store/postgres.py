@@ -47,6 +47,8 @@ ASKED = (
     *("uuid", "bigint", "bytea", "text", "bigint"),
     *("bytea", "boolean", "bigint", "bigint"),
 )
+NUMBERED = "hashtextextended(request_id, 0)"
+"""What the index of request ids holds of them."""
 DECIDED = f"""
 WITH given AS MATERIALIZED (
     SELECT $3::uuid[] AS streams, $10::text::bigint[] AS versions, $11::text::bigint[] AS moments
@@ -70,7 +72,8 @@ WITH given AS MATERIALIZED (
         ) head ON true
         LEFT JOIN LATERAL (
             SELECT true AS known FROM events
-            WHERE stream = a.stream AND request_id = a.request_id AND a.expected > 0 LIMIT 1
+            WHERE stream = a.stream AND {NUMBERED} = hashtextextended(a.request_id, 0)
+                AND request_id = a.request_id AND a.expected > 0 AND {{within}} LIMIT 1
         ) earlier ON true
         OFFSET 0
     ) judged
@@ -78,7 +81,8 @@ WITH given AS MATERIALIZED (
     SELECT array_agg(verdict ORDER BY i) AS list, max(now) AS now FROM decided
 )"""  # noqa: S608 - made of constants
 """The clock is read for each append once its head is locked. Whoever asks for `verdicts` first has
-every head locked and every append judged before anything is written."""
+every head locked and every append judged before anything is written. `within` are the bounds of
+the batch's streams: the partitions beyond them are left alone from the start."""
 WON = "(SELECT list FROM verdicts)[i] = 0"
 STREAM = "(SELECT streams FROM given)[i]"
 VERSION = "(SELECT versions FROM given)[i]"
@@ -127,7 +131,7 @@ PARTS = {
         f"""DELETE FROM due
         USING (SELECT {STREAM} AS stream, kind, key
             FROM unnest({{arrays}}) AS d(i, kind, key) WHERE {WON} OFFSET 0) d
-        WHERE due.stream = d.stream AND due.kind = d.kind AND due.key = d.key""",  # noqa: S608
+        WHERE due.stream = d.stream AND due.kind = d.kind AND due.key = d.key AND {{within}}""",  # noqa: S608
     ),
     "due": (
         ("text", "text", "bigint"),
@@ -152,8 +156,9 @@ Rows = defaultdict[str, list[tuple[Any, ...]]]
 
 def statement(parts: Sequence[str]) -> str:
     """The statement that writes these parts. Its parameters: the bound, the clock or NULL, the
-    arrays of what is asked, those of each part."""
+    arrays of what is asked, the first and the last stream, the arrays of each part."""
     number = 2
+    within = f"stream BETWEEN ${3 + len(ASKED)} AND ${4 + len(ASKED)}"
 
     def arrays(types: Sequence[str]) -> str:
         nonlocal number
@@ -163,11 +168,12 @@ def statement(parts: Sequence[str]) -> str:
             for place, kind in enumerate(types)
         )
 
-    text = DECIDED.format(arrays=arrays(ASKED))
+    text = DECIDED.format(arrays=arrays(ASKED), within=within)
+    number += 2
     for part in parts:
         types, writing = PARTS[part]
         given = arrays(("integer", *types)) if types else ""
-        text += f", {part} AS ({writing.format(arrays=given)})"
+        text += f", {part} AS ({writing.format(arrays=given, within=f'due.{within}')})"
     return f"{text} SELECT list, now FROM verdicts"  # noqa: S608 - made of constants
 
 
@@ -324,6 +330,7 @@ class PostgresWriter:
         if prepared is None:
             prepared = self._prepared[parts] = await connection.prepare(statement(parts))
         arrays = columns(into["asked"], ASKED)
+        arrays += (batch[0].append.stream, batch[-1].append.stream)
         for part in parts:
             if types := PARTS[part][0]:
                 arrays += columns(into[part], ("integer", *types))

@@ -37,6 +37,7 @@ from services.runtime.store.rows import (
 from services.runtime.store.schema import due, heads, pulse, tags
 from services.runtime.store.sealing import MasterKeys
 from services.runtime.store.sqlite import SqliteWriter
+from services.runtime.store.sweeping import Sweeper
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -87,6 +88,7 @@ class SqlStore:
         self._chains_ahead = engine.dialect.name == "postgresql"
         self._writer = (PostgresWriter if self._chains_ahead else SqliteWriter)(engine, clock)
         self._committer = Committer(self._writer.write)
+        self._sweeper = Sweeper(engine)
 
     # ---------------------------------------------------------------------------------- appending
 
@@ -174,7 +176,9 @@ class SqlStore:
         return self._keys
 
     def _won(self, pending: Pending) -> Appended:
-        stream, last = pending.append.stream, pending.rows[-1]
+        stream, last, plan = pending.append.stream, pending.rows[-1], pending.append.plan
+        if self._sweeper.due(len(plan.due) + len(plan.done)):
+            self._begin(self._sweeper.sweep())
         if self._chains_ahead:
             self._mark(last)
         if self._keys is not None and pending.sealing is not None:
@@ -349,10 +353,14 @@ class SqlStore:
 
     async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Awaits work that goes on to its end should the caller be cancelled."""
+        return await asyncio.shield(self._begin(work))
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Starts work that `close` waits for."""
         task = asyncio.ensure_future(work)
         self._under_way.add(task)
         task.add_done_callback(self._done)
-        return await asyncio.shield(task)
+        return task
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._under_way.discard(task)

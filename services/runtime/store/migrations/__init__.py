@@ -3,3 +3,17 @@
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
+
+RIGHTS = {
+    "heads": ("SELECT", "INSERT", "UPDATE"),
+    "events": ("SELECT", "INSERT"),
+    "event_secrets": ("SELECT", "INSERT"),
+    "stream_keys": ("SELECT", "INSERT", "UPDATE (key_id, wrapped)"),
+    "due": ("SELECT", "INSERT", "UPDATE", "DELETE", "MAINTAIN"),
+    "tags": ("SELECT", "INSERT"),
+    "pulse": ("SELECT", "INSERT", "UPDATE"),
+    "FUNCTION missing_partitions(integer)": ("EXECUTE",),
+    "FUNCTION make_partitions(text, integer)": ("EXECUTE",),
+}
+"""What a service's role may do. Due rows are swept up after (MAINTAIN), which needs PostgreSQL 17;
+before that the server's own sweeping has to do."""
