@@ -22,7 +22,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import util
@@ -31,6 +31,8 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
+
+from services.runtime.migrate import migrate
 
 T = TypeVar("T")
 
@@ -297,6 +299,16 @@ def as_service(url: str) -> str:
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{SERVICE}:{SERVICE}@{place}"))
+
+
+async def migrated(url: str, folders: Sequence[Path]) -> str:
+    """Migrates a database by its owner's URL; on PostgreSQL the URL for the role of a service."""
+    if not url.startswith("postgresql"):
+        await migrate(url, folders)
+        return url
+    service = as_service(url)
+    await migrate(url, folders, SERVICE)
+    return service
 
 
 def as_owner(url: str) -> str:

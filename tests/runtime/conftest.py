@@ -52,8 +52,7 @@ def emptied_postgres() -> Iterator[str]:
 def migrated_postgres() -> Iterator[str]:
     """One migrated database for all tests that do not meet."""
     url = postgres.create_database()
-    postgres.as_service(url)
-    postgres.in_own_loop(migrate(url, [migrations.FOLDER], postgres.SERVICE))
+    postgres.in_own_loop(postgres.migrated(url, [migrations.FOLDER]))
     yield url
     postgres.drop_database(url)
 

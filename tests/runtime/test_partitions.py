@@ -61,9 +61,7 @@ async def run(url: str, *statements: str) -> list[Any]:
 @pytest.fixture
 async def service_url(postgres_url: str) -> str:
     """A migrated database, by the role of a service; its owner's URL is `postgres_url`."""
-    url = postgres.as_service(postgres_url)
-    await migrate(postgres_url, [migrations.FOLDER], postgres.SERVICE)
-    return url
+    return await postgres.migrated(postgres_url, [migrations.FOLDER])
 
 
 @pytest.fixture
@@ -251,7 +249,7 @@ async def test_an_append_reaches_for_no_other_month(service: SqlStore) -> None:
             f"EXPLAIN {prepared.get_query()}", *arguments
         )
         told = "\n".join(line[0] for line in lines)
-        asked = {name for name in re.findall(r" on ((?:events|due)_\w+)", told)}
+        asked = set(re.findall(r" on ((?:events|due)_\w+)", told))
         assert asked
         assert asked <= {f"{table}_{year}_{month + 1:02}" for table in ("events", "due")}
 

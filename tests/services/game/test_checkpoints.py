@@ -17,10 +17,11 @@ from services.game.server import FOLDERS
 from services.game.tree import Leaf, TreeBroken, leaves, nodes
 from services.kernel import merkle
 from services.runtime.database import SQLITE, open_engine, read, write
-from services.runtime.migrate import migrate_engine
 from services.runtime.notes import open_note
 from services.runtime.store.sql import SqlStore
+from tests import postgres
 from tests.runtime.appends import append, numbered
+from tests.runtime.owner import as_owner
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 
@@ -50,8 +51,8 @@ class Place:
         return [Leaf(row.stream, row.version, row.head) for row in rows]
 
     async def run(self, *statements: str) -> None:
-        """Runs statements as anybody with access to the database might."""
-        async with write(self.engine) as connection:
+        """Runs statements as the owner of the tables might."""
+        async with as_owner(self.store) as connection:
             for statement in statements:
                 await connection.execute(text(statement))
 
@@ -63,8 +64,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         url = f"{SQLITE}:///{tmp_path}/game.db"
     else:
         url = request.getfixturevalue("postgres_url")
-    engine = open_engine(url)
-    await migrate_engine(engine, FOLDERS)
+    engine = open_engine(await postgres.migrated(url, FOLDERS))
     store = SqlStore(engine, None)
     yield Place(engine, store)
     await store.close()

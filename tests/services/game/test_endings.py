@@ -17,7 +17,6 @@ from services.game import reactions
 from services.game.endings import Endings
 from services.game.server import FOLDERS
 from services.runtime.database import SQLITE, close_engine, open_engine
-from services.runtime.migrate import migrate_engine
 from tests import postgres
 from tests.services.game.system import System, new_id, system
 from tests.services.game.test_service import settled
@@ -117,9 +116,9 @@ async def test_the_last_refusal_of_an_end_stands_until_it_is_done(
 ) -> None:
     """On both engines: a later refusal takes the place of the one before."""
     made = postgres.create_database() if kind == "postgresql" else ""
-    engine = open_engine(made or f"{SQLITE}:///{tmp_path}/game.db")
+    url = await postgres.migrated(made or f"{SQLITE}:///{tmp_path}/game.db", FOLDERS)
+    engine = open_engine(url)
     try:
-        await migrate_engine(engine, FOLDERS)
         endings, game, other = Endings(engine), UUID(new_id()), UUID(new_id())
         await endings.refused(game, "settle", "RESERVATION_MISMATCH", 1)
         await endings.refused(game, "report", "NOT_THE_TABLES_GAME", 2)

@@ -24,8 +24,8 @@ from services.lobby.schema import players as players_table
 from services.lobby.schema import refresh_tokens
 from services.lobby.server import FOLDERS
 from services.runtime.database import close_engine, open_engine, read
-from services.runtime.migrate import migrate_engine
 from services.runtime.store.api import RequestReused
+from tests import postgres
 
 REQUEST = "a-long-request-id-nobody-guesses"
 
@@ -50,8 +50,7 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     url = f"sqlite+aiosqlite:///{tmp_path}/lobby.db"
     if getattr(request, "param", "sqlite") == "postgresql":
         url = request.getfixturevalue("postgres_url")
-    opened = open_engine(url)
-    await migrate_engine(opened, FOLDERS)
+    opened = open_engine(await postgres.migrated(url, FOLDERS))
     yield opened
     await close_engine(opened)
 

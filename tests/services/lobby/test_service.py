@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from services.kernel.errors import Kind, Refused
 from services.lobby.server import FOLDERS
-from services.runtime.migrate import migrate
+from tests import postgres
 from tests.services.lobby.hall import (
     Hall,
     azi,
@@ -366,8 +366,8 @@ async def test_kinds_of_refusals(hall: Hall) -> None:
 
 async def test_the_lobby_works_the_same_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
     """Signing up, sitting down, a start, its end, a list, a refused request."""
-    await migrate(postgres_url, FOLDERS)
-    async with lobby_hall(tmp_path, lobby_database_url=postgres_url) as hall:
+    service_url = await postgres.migrated(postgres_url, FOLDERS)
+    async with lobby_hall(tmp_path, lobby_database_url=service_url) as hall:
         nino, dato = await hall.guest("Nino"), await hall.guest("Dato")
         table = await full_table(nino, azi(), dato)
         table = await nino.until(table.table_id, is_in(PLAYING))

@@ -11,7 +11,6 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.runtime.database import close_engine, open_engine
-from services.runtime.migrate import migrate, migrate_engine
 from services.wallet.server import FOLDERS
 from tests import postgres
 
@@ -31,24 +30,21 @@ def database(kind: str, folder: Path) -> Iterator[str]:
 
 @pytest.fixture(params=ENGINES)
 async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AsyncEngine]:
-    """A migrated database of the test's own; it runs once on SQLite and once on PostgreSQL."""
+    """A migrated database of the test's own; it runs once on SQLite and once on PostgreSQL, there
+    by the role that services connect as."""
     with database(request.param, tmp_path) as url:
-        made = open_engine(url)
-        try:
-            await migrate_engine(made, FOLDERS)
-            yield made
-        finally:
-            await close_engine(made)
+        made = open_engine(await postgres.migrated(url, FOLDERS))
+        yield made
+        await close_engine(made)
 
 
 @pytest.fixture(params=ENGINES, scope="module")
 def shared_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """A migrated database for a whole module, of either engine."""
+    """A migrated database for a whole module, of either engine, as above."""
     with database(request.param, tmp_path_factory.mktemp("shared")) as url:
-        postgres.in_own_loop(migrate(url, FOLDERS))
-        yield url
+        yield postgres.in_own_loop(postgres.migrated(url, FOLDERS))
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What the database itself refuses, whoever writes to it, on both engines."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -9,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from services.runtime.database import read, write
+from services.runtime.database import close_engine, open_engine, read, write
 from services.wallet.books import ISSUER, AccountKind, GameState, ReservationState, TransferKind
 from services.wallet.domain import Claim, Line, Pin, Reserve, Settle
 from services.wallet.tables import (
@@ -21,15 +22,19 @@ from services.wallet.tables import (
     RESERVATIONS,
     TRANSFERS,
 )
+from tests import postgres
 from tests.services.wallet.book_keeping import check_books, do, open_ledger, open_players
 
 KEPT = (ACCOUNTS, TRANSFERS, POSTINGS, GAMES, RESERVATIONS, REQUESTS)
 
 
 @pytest.fixture
-def engine(shared_engine: AsyncEngine) -> AsyncEngine:
+async def engine(shared_url: str) -> AsyncIterator[AsyncEngine]:
     """One database for all refusals: none of them leaves anything."""
-    return shared_engine
+    owned = shared_url if shared_url.startswith("sqlite") else postgres.as_owner(shared_url)
+    made = open_engine(owned)
+    yield made
+    await close_engine(made)
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from kozyr.wallet.v1 import wallet_pb2 as pb
 from kozyr.wallet.v1.wallet_pb2_grpc import WalletServiceStub
 
 from services.runtime.database import close_engine, open_engine
-from services.runtime.migrate import migrate
 from services.runtime.settings import Settings
 from services.runtime.tokens import load_signer
 from services.wallet.server import FOLDERS
+from tests import postgres
 from tests.services.wallet.book_keeping import balance, check_books
 from tests.services.wallet.conftest import ENGINES, database
 from tests.services.wallet.counter import WELCOME, settings
@@ -106,8 +106,7 @@ async def left_alone(url: str) -> None:
 async def test_what_was_acknowledged_is_stored_once(kind: str, tmp_path: Path) -> None:
     """Two lives end by SIGKILL; asking again in the third adds what was unknown, nothing twice."""
     with database(kind, tmp_path) as url:
-        await migrate(url, FOLDERS)
-        await live_and_die(settings(tmp_path), url)
+        await live_and_die(settings(tmp_path), await postgres.migrated(url, FOLDERS))
 
 
 async def live_and_die(given: Settings, url: str) -> None:
