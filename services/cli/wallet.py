@@ -1,4 +1,4 @@
-"""`kozyr wallet`: balances, statements, grants and the trial balance."""
+"""`kozyr wallet`: balances, statements, grants, chips given back, and the trial balance."""
 
 import argparse
 import asyncio
@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
         "kozyr wallet statement",
     )
     doing = made.add_subparsers(
-        dest="doing", required=True, metavar="show|statement|grant|trial-balance"
+        dest="doing", required=True, metavar="show|statement|grant|void|trial-balance"
     )
     showing = doing.add_parser("show", help="an account's balance")
     stating = doing.add_parser("statement", help="every change with the balance before and after")
@@ -36,10 +36,15 @@ def parser() -> argparse.ArgumentParser:
     granting.add_argument("account", metavar="ACCOUNT", help="the player's id")
     granting.add_argument("chips", type=int, metavar="CHIPS", help="how many")
     granting.add_argument("reason", metavar="REASON", help="why")
+    voiding = doing.add_parser(
+        "void", help="give a game's chips back as they were brought, as an operator; it cannot end"
+    )
+    voiding.add_argument("game", metavar="GAME", help="the game's id")
+    voiding.add_argument("reason", metavar="REASON", help="why, an UPPER_SNAKE word")
     trial = doing.add_parser("trial-balance", help="all balances by kind; exits 1 if unsound")
     for each in (showing, stating):
         each.add_argument("account", nargs="?", default="", metavar="ACCOUNT", help="a player's id")
-    for each in (showing, stating, granting, trial):
+    for each in (showing, stating, granting, voiding, trial):
         each.add_argument("--json", action="store_true", help="JSON, one object a line")
         add_flags(each)
     return made
@@ -65,6 +70,14 @@ async def grant(caller: Caller, account: str, chips: int, reason: str) -> wallet
     request = wallet_pb2.GrantRequest(account_id=account, chips=chips, reason=reason)
     reply: wallet_pb2.GrantResponse = await caller.call("wallet", stub.Grant, request)
     return reply.account
+
+
+async def void(caller: Caller, game: str, reason: str) -> wallet_pb2.VoidResponse:
+    """Give back what games' escrows hold for a game that cannot end. Raises Refused."""
+    stub: Any = caller.stub("wallet", wallet_pb2_grpc.WalletServiceStub)
+    request = wallet_pb2.VoidRequest(game_id=game, reason=reason)
+    reply: wallet_pb2.VoidResponse = await caller.call("wallet", stub.Void, request)
+    return reply
 
 
 async def account_of(caller: Caller, account: str = "") -> wallet_pb2.Account:
@@ -102,6 +115,9 @@ async def _run(arguments: argparse.Namespace) -> int:
             case "grant":
                 granted = await grant(caller, arguments.account, arguments.chips, arguments.reason)
                 return _account(granted, arguments)
+            case "void":
+                voided = await void(caller, arguments.game, arguments.reason)
+                return _voided(arguments.game, voided, as_json=arguments.json)
             case "statement":
                 lines = await statement(caller, arguments.account, arguments.game, arguments.most)
                 return _statement(lines, as_json=arguments.json)
@@ -120,6 +136,14 @@ def _account(account: wallet_pb2.Account, arguments: argparse.Namespace) -> int:
         return FINE
     held = f", {account.reserved} held in games" if account.reserved else ""
     show([f"{account.account_id}: {account.balance} chips{held}"])
+    return FINE
+
+
+def _voided(game: str, reply: wallet_pb2.VoidResponse, *, as_json: bool) -> int:
+    if as_json:
+        emit(_plain(reply))
+    else:
+        show([f"{game}: {reply.voided} reservations went back"])
     return FINE
 
 

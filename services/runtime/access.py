@@ -76,7 +76,7 @@ WALLET: Mapping[str, Access] = {
     "/kozyr.wallet.v1.WalletService/Reserve": allow("service:lobby"),
     "/kozyr.wallet.v1.WalletService/Pin": allow("service:game"),
     "/kozyr.wallet.v1.WalletService/Settle": allow("service:game"),
-    "/kozyr.wallet.v1.WalletService/Void": allow("service:lobby", "service:game"),
+    "/kozyr.wallet.v1.WalletService/Void": allow("operator", "service:lobby", "service:game"),
     "/kozyr.wallet.v1.WalletService/Grant": allow("operator", "service:lobby"),
     "/kozyr.wallet.v1.WalletService/WatchAccount": allow("player", "operator", cost=2),
     "/kozyr.wallet.v1.WalletService/TrialBalance": allow("operator"),

@@ -102,11 +102,12 @@ def read_settle(request: pb.SettleRequest) -> Settle:
 
 
 def read_void(request: pb.VoidRequest, caller: Caller) -> Void:
-    """A game's chips to give back; pinned ones only if the game itself says so."""
+    """A game's chips to give back; pinned ones only if the game itself or an operator says so."""
     game = validate.uuid("game_id", request.game_id)
     if not WORD.fullmatch(request.reason):
         raise invalid("reason", "must be an UPPER_SNAKE word of up to 64 characters")
-    return Void(game, request.reason, pinned_too=caller.subject == GAME)
+    is_final = caller.role is Role.OPERATOR or caller.subject == GAME
+    return Void(game, request.reason, pinned_too=is_final)
 
 
 def _some(field: str, count: int) -> None:

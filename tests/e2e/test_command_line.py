@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
+from uuid import uuid4
 
 import pytest
 
@@ -210,6 +211,16 @@ def test_an_operator_gives_chips_and_is_refused_nonsense(house: House) -> None:
     assert refused.returncode == WRONG
     assert refused.stderr.startswith("kozyr wallet: INVALID_FIELD: ")
     assert refused.stderr.count("\n") == 1
+
+
+def test_an_operator_voids_a_game_in_the_wallet(house: House) -> None:
+    """Of a game that the wallet never heard of nothing goes back; a reason is a word."""
+    game = str(uuid4())
+    voided = house.kozyr("wallet", "void", game, "END_REFUSED", "--json")
+    assert json.loads(voided.stdout) == {"voided": 0}
+    refused = house.kozyr("wallet", "void", game, "because")
+    assert refused.returncode == WRONG
+    assert refused.stderr.startswith("kozyr wallet: INVALID_FIELD: ")
 
 
 def test_a_dispute_is_opened_and_ruled_on(house: House) -> None:

@@ -44,7 +44,7 @@ ALLOWED = {
     "Reserve": {"lobby"},
     "Pin": {"game"},
     "Settle": {"game"},
-    "Void": {"lobby", "game"},
+    "Void": {"lobby", "game", "operator"},
     "Grant": {"operator", "lobby"},
     "TrialBalance": {"operator"},
     "ListReservations": {"operator", "lobby", "game"},
@@ -178,6 +178,34 @@ async def test_the_game_may_void_what_it_pinned(counter: Counter) -> None:
     assert (answer.kind, answer.reason) == (Kind.PRECONDITION, "GAME_VOIDED")
     never = pb.VoidRequest(game_id=new_id(), reason="START_FAILED")
     assert (await counter.call("lobby", "Void", never)).voided == 0
+
+
+async def test_an_operator_frees_the_chips_of_a_game_that_cannot_end(counter: Counter) -> None:
+    """All of them, by a transfer of its own that names game, operator and reason; the game takes no
+    reservation and no end any more, and one that was settled stays settled."""
+    players = [await counter.open(), await counter.open()]
+    game, held = await counter.seat(players, 300)
+    await counter.call("game", "Pin", pin(game, held, players, 300))
+    void = pb.VoidRequest(game_id=game, reason="END_REFUSED")
+    for who in (players[0], "nobody", "ai"):
+        assert (await refused(counter, who, "Void", copy(void))).kind in (
+            Kind.DENIED,
+            Kind.UNAUTHENTICATED,
+        )
+    blank = pb.VoidRequest(game_id=game, reason="the end was refused")
+    assert (await refused(counter, "operator", "Void", blank)).reason == "INVALID_FIELD"
+    assert await balance(counter, players[0]) == WELCOME - 300
+    assert (await counter.call("operator", "Void", void)).voided == 2
+    assert [await balance(counter, p) for p in players] == [WELCOME, WELCOME]
+    line = (await counter.call(players[0], "ListTransfers", pb.ListTransfersRequest())).lines[0]
+    assert (line.kind, line.game_id, line.reason) == (pb.TRANSFER_KIND_VOID, game, "END_REFUSED")
+    ended = settle(game, *((r, 0, 0) for r in held))
+    assert (await refused(counter, "game", "Settle", ended)).reason == "ALREADY_VOIDED"
+    other, seats = await counter.seat(players, 300)
+    await counter.call("game", "Pin", pin(other, seats, players, 300))
+    await counter.call("game", "Settle", settle(other, *((r, 0, 0) for r in seats)))
+    late = pb.VoidRequest(game_id=other, reason="END_REFUSED")
+    assert (await refused(counter, "operator", "Void", late)).reason == "ALREADY_SETTLED"
 
 
 async def test_grants_by_operators_and_to_bots(counter: Counter) -> None:

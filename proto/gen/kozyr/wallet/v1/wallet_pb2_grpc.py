@@ -141,7 +141,8 @@ class WalletServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Void(self, request, context):
-        """Give a game's reserved chips back. Called by the lobby while unpinned, by games at any time.
+        """Give a game's reserved chips back. Called by the lobby while unpinned, by games at any time, by
+        operators when a game cannot end.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

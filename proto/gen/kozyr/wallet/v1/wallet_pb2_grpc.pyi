@@ -48,7 +48,9 @@ class WalletServiceStub:
     Settle: _grpc.UnaryUnaryMultiCallable[_wallet_pb2.SettleRequest, _wallet_pb2.SettleResponse]
     """Pay a finished game's escrow out, all seats at once. Called by games only."""
     Void: _grpc.UnaryUnaryMultiCallable[_wallet_pb2.VoidRequest, _wallet_pb2.VoidResponse]
-    """Give a game's reserved chips back. Called by the lobby while unpinned, by games at any time."""
+    """Give a game's reserved chips back. Called by the lobby while unpinned, by games at any time, by
+    operators when a game cannot end.
+    """
     Grant: _grpc.UnaryUnaryMultiCallable[_wallet_pb2.GrantRequest, _wallet_pb2.GrantResponse]
     """Give chips from the house to an account, with a reason. Operators; the lobby for bots."""
     WatchAccount: _grpc.UnaryStreamMultiCallable[_wallet_pb2.WatchAccountRequest, _wallet_pb2.WatchAccountResponse]
@@ -78,7 +80,9 @@ class WalletServiceAsyncStub(WalletServiceStub):
     Settle: _aio.UnaryUnaryMultiCallable[_wallet_pb2.SettleRequest, _wallet_pb2.SettleResponse]  # type: ignore[assignment]
     """Pay a finished game's escrow out, all seats at once. Called by games only."""
     Void: _aio.UnaryUnaryMultiCallable[_wallet_pb2.VoidRequest, _wallet_pb2.VoidResponse]  # type: ignore[assignment]
-    """Give a game's reserved chips back. Called by the lobby while unpinned, by games at any time."""
+    """Give a game's reserved chips back. Called by the lobby while unpinned, by games at any time, by
+    operators when a game cannot end.
+    """
     Grant: _aio.UnaryUnaryMultiCallable[_wallet_pb2.GrantRequest, _wallet_pb2.GrantResponse]  # type: ignore[assignment]
     """Give chips from the house to an account, with a reason. Operators; the lobby for bots."""
     WatchAccount: _aio.UnaryStreamMultiCallable[_wallet_pb2.WatchAccountRequest, _wallet_pb2.WatchAccountResponse]  # type: ignore[assignment]
@@ -147,7 +151,9 @@ class WalletServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _wallet_pb2.VoidRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_wallet_pb2.VoidResponse, _abc.Awaitable[_wallet_pb2.VoidResponse]]:
-        """Give a game's reserved chips back. Called by the lobby while unpinned, by games at any time."""
+        """Give a game's reserved chips back. Called by the lobby while unpinned, by games at any time, by
+        operators when a game cannot end.
+        """
 
     @_abc_1.abstractmethod
     def Grant(
