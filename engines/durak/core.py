@@ -141,16 +141,8 @@ class Core:
         self.open_bout(min(held)[1] if held else starter)
 
     def legal(self) -> list[int]:
-        """Every move of the seat to act."""
-        if self.open:
-            found = members(self.hands[self.seat] & self.beating[self.open])
-            found.append(TAKE)
-            return found
-        if not self.table:
-            return members(self.hands[self.seat])
-        found = members(self.hands[self.seat] & self.ranks)
-        found.append(PASS)
-        return found
+        """Every move of the seat to act: cards from the lowest rank up, then `PASS` or `TAKE`."""
+        return members(self.moves())
 
     def moves(self) -> int:
         """Every move of the seat to act, as one mask."""

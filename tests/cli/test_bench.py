@@ -43,7 +43,6 @@ PEERS = {
         "engines.rami_vs_rlcard",
         "engines.rami_vs_openspiel",
         "engines.durak_vs_openspiel_hearts",
-        "engines.azi_vs_openspiel_euchre",
     },
 }
 """Ratios to peers, which are there only where the peer is installed."""
@@ -89,7 +88,7 @@ def test_a_peer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(peers, "load", nothing)
     report = bench.measure("engines", Effort(seconds=0.01, rounds=1), lambda _news: None)
-    openspiel = {"openspiel", "openspiel_hearts", "openspiel_euchre"}
+    openspiel = {"openspiel", "openspiel_hearts"}
     assert set(report.skipped) == {"rlcard", "rlcard_core", *openspiel}
     assert report.ratios == {}
     assert report.json()["skipped"]["rlcard"] == "rlcard cannot be imported"

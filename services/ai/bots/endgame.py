@@ -1,22 +1,19 @@
 """The end of a game of Durak for two, where every card is known, played out exactly.
 
-Cards are bits of an integer, `rank * 4 + suit` with the six as rank 0, so that one mask names a
-rank and the lowest bit is the lowest card. Values are those of the seat that attacks: 1 when the
+Hands are masks as in `engines.durak.masks`. Values are those of the seat that attacks: 1 when the
 defender is left with cards, -1 when the attacker is, 0 when nobody is.
 """
 
 from collections.abc import Iterable, Iterator
 
-from engines.cards import SIX, Card, rank, suit
-from engines.durak import HAND_SIZE, PACK, Attack, Beat, Move, Pass, Phase, Take, View
+from engines.cards import Card
+from engines.durak import HAND_SIZE, Attack, Beat, Move, Pass, Phase, Take, View
+from engines.durak.masks import BEATING, BIT, TRUMPS, mask, ranks_of
 
 NODES_MAX = 15_000
 """Positions looked at before the search is given up: a few hundredths of a second."""
 CARDS_MAX = 16
 """With more cards in play than this the search would hardly ever come to an end."""
-
-_SIXES_UP = 0x111111111
-"""The lowest suit of every rank."""
 
 
 class TooDeep(Exception):
@@ -29,18 +26,18 @@ def values(view: View, opponent: Iterable[Card], talon: Iterable[Card]) -> dict[
     `opponent` is the hand of the only other seat that still plays, `talon` what is left of the
     talon, one card at most. None when the search is too deep.
     """
-    own, other, last = _mask(view.hand), _mask(opponent), _mask(talon)
+    own, other, last = mask(view.hand), mask(opponent), mask(talon)
     if view.trump is None or (own | other | last).bit_count() > CARDS_MAX:
         return None
     search = _Search(view.trump, view.options.throw_in_after_take)
-    table = _mask(c for pair in view.table for c in (pair.attack, pair.beaten_by) if c is not None)
+    table = mask(c for pair in view.table for c in (pair.attack, pair.beaten_by) if c is not None)
     left = view.limit_left
     found: dict[Move, int] = {}
     try:
         for move in view.legal:
             match move:
                 case Attack(card=played):
-                    bit = _bit(played)
+                    bit = BIT[played]
                     after = own & ~bit, other, table | bit, last
                     if view.phase is Phase.TAKING:
                         found[move] = search.throw(*after, left - 1)
@@ -51,7 +48,7 @@ def values(view: View, opponent: Iterable[Card], talon: Iterable[Card]) -> dict[
                 case Pass():
                     found[move] = search.beaten(own, other, last)
                 case Beat(card=played):
-                    bit = _bit(played)
+                    bit = BIT[played]
                     found[move] = -search.attack(other, own & ~bit, table | bit, last, left)
                 case Take():
                     found[move] = -search.throw(other, own, table, last, left)
@@ -69,14 +66,14 @@ class _Search:
 
     def __init__(self, trump: int, throw_in: bool) -> None:
         self._throw_in = throw_in
-        self._trumps = sum(1 << (4 * r + trump) for r in range(9))
-        self._beating = {_bit(c): _mask(o for o in PACK if _beats(o, c, trump)) for c in PACK}
+        self._trumps = TRUMPS[trump]
+        self._beating = BEATING[trump]
         self._found: dict[tuple[int, ...], int] = {}
         self._looks = NODES_MAX
 
     def attack(self, attacker: int, defender: int, table: int, last: int, left: int) -> int:
         """The attacker opens, adds or passes; all cards on the table are beaten."""
-        playable = attacker & _ranks_of(table) if table else attacker
+        playable = attacker & ranks_of(table) if table else attacker
         if not playable or not left:
             return self.beaten(attacker, defender, last)
         key = (attacker, defender, table, last, left)
@@ -112,7 +109,7 @@ class _Search:
 
     def throw(self, attacker: int, defender: int, table: int, last: int, left: int) -> int:
         """The defender takes; the attacker adds any of the cards that fit, or none."""
-        playable = attacker & _ranks_of(table) if self._throw_in and left else 0
+        playable = attacker & ranks_of(table) if self._throw_in and left else 0
         return self._thrown(attacker, defender, table, last, left, playable)
 
     def _thrown(
@@ -165,22 +162,3 @@ def _drawn(attacker: int, defender: int, last: int) -> tuple[int, int, int]:
     if last and defender.bit_count() < HAND_SIZE:
         return attacker, defender | last, 0
     return attacker, defender, last
-
-
-def _ranks_of(cards: int) -> int:
-    """All cards of the ranks among these."""
-    return ((cards | cards >> 1 | cards >> 2 | cards >> 3) & _SIXES_UP) * 0xF
-
-
-def _bit(of: Card) -> int:
-    return 1 << (4 * (rank(of) - SIX) + suit(of))
-
-
-def _mask(cards: Iterable[Card]) -> int:
-    return sum(_bit(each) for each in cards)
-
-
-def _beats(one: Card, other: Card, trump: int) -> bool:
-    if suit(one) == suit(other):
-        return rank(one) > rank(other)
-    return suit(one) == trump

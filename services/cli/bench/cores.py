@@ -1,12 +1,14 @@
 """Random play of the games' cores: every legal move is listed, one is drawn, to the end."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from engines import azi, durak, rami
 from engines.azi.codes import Stage
 from engines.azi.core import Core as AziCore
+from engines.bits import members
+from engines.cards import Card
 from engines.durak.core import Core as DurakCore
 from engines.rami.core import Core as RamiCore
 from services.cli.variants import OFFLINE_STACK
@@ -24,10 +26,10 @@ def azi_core(seats: int) -> Play:
         core, moves = AziCore(options, stacks), 0
         while core.stage is not Stage.OVER:
             if core.stage is Stage.OPENER:
-                live = [seat for seat in range(seats) if core.live >> seat & 1]
-                core.open_from(rng.choice(live))
+                live = members(core.live)
+                core.open_from(live[int(rng.random() * len(live))].bit_length() - 1)
             else:
-                core.deal(rng.sample(azi.PACK, dealt))
+                core.deal(_shuffled(azi.PACK, dealt, rng))
                 moves += _played(core, rng)
         return moves
 
@@ -40,7 +42,7 @@ def durak_core(seats: int) -> Play:
 
     def play(rng: random.Random) -> int:
         core = DurakCore(options, seats)
-        core.deal(rng.sample(durak.PACK, len(durak.PACK)), rng.randrange(seats))
+        core.deal(_shuffled(durak.PACK, len(durak.PACK), rng), rng.randrange(seats))
         return _played(core, rng)
 
     return play
@@ -53,11 +55,20 @@ def rami_core(seats: int) -> Play:
     def play(rng: random.Random) -> int:
         core, moves = RamiCore(options, seats), 0
         while core.winner < 0:
-            core.deal(rng.sample(rami.PACK, len(rami.PACK)))
+            core.deal(_shuffled(rami.PACK, len(rami.PACK), rng))
             moves += _played(core, rng)
         return moves
 
     return play
+
+
+def _shuffled(pack: Sequence[Card], first: int, rng: random.Random) -> list[Card]:
+    """The first cards of a shuffled pack."""
+    cards, draw = list(pack), rng.random
+    for place in range(first):
+        other = place + int(draw() * (len(cards) - place))
+        cards[place], cards[other] = cards[other], cards[place]
+    return cards[:first]
 
 
 def _played(core: Any, rng: random.Random) -> int:

@@ -3,9 +3,9 @@ cores beside games of two libraries.
 
 A decider's move is decided and folded, as in a game that is stored; a core's, like the peers', is
 applied to a mutable position. Everywhere all legal moves are listed, one of them is drawn, and the
-games are played to their end. Rami stands beside gin rummy, Durak beside hearts and Azi beside
-euchre: neither library has these games. RLCard is driven through its environment, as its users do;
-its bare game is told as an absolute number.
+games are played to their end. Rami stands beside gin rummy and Durak beside hearts: neither
+library has these games. RLCard is driven through its environment, as its users do; its bare game
+is told as an absolute number.
 """
 
 import random
@@ -29,13 +29,11 @@ RIVALS: dict[str, Callable[[], Play]] = {
     "rlcard_core": peers.rlcard_core,
     "openspiel": partial(peers.openspiel_game, "gin_rummy"),
     "openspiel_hearts": partial(peers.openspiel_game, "hearts"),
-    "openspiel_euchre": partial(peers.openspiel_game, "euchre"),
 }
 COMPARED = (
     ("rami", "rlcard"),
     ("rami", "openspiel"),
     ("durak", "openspiel_hearts"),
-    ("azi", "openspiel_euchre"),
 )
 """Which core stands beside which peer."""
 CORES = {"azi": cores.azi_core, "durak": cores.durak_core, "rami": cores.rami_core}
