@@ -6,19 +6,21 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.kernel.errors import Refused
-from services.runtime.database import close_engine, open_engine
+from services.runtime.database import close_engine, database_now, open_engine, read
 from services.runtime.migrate import migrate_engine
 from services.runtime.store.api import StoreUnavailable
 from services.wallet import postgres
 from services.wallet.batch import Found, Wanted
-from services.wallet.books import Account, AccountKind, Game, Table
+from services.wallet.books import Account, AccountKind, Game, Reservation, Table
 from services.wallet.domain import Claim, Command, Grant, Pin, Reserve, Void
 from services.wallet.ledger import Ledger
 from services.wallet.memory import Memory, Recent
 from services.wallet.server import FOLDERS
+from services.wallet.tables import RESERVATIONS
 from tests.services.wallet.book_keeping import (
     balance,
     check_books,
@@ -47,12 +49,12 @@ async def engine(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
 def reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many batches have been read since this was last asked."""
     count = 0
-    read = postgres.read
+    really = postgres.read
 
     async def counted(driver: Any, wanted: Wanted) -> Found:
         nonlocal count
         count += 1
-        return await read(driver, wanted)
+        return await really(driver, wanted)
 
     def since() -> int:
         nonlocal count
@@ -178,6 +180,31 @@ async def test_a_batch_that_failed_is_forgotten(
     assert await balance(engine, ann) == 80
 
 
+@pytest.mark.parametrize("ahead_us", [60_000_000, -60_000_000])
+async def test_a_wrong_estimate_of_the_clock_writes_nothing(
+    engine: AsyncEngine,
+    reads: Callable[[], int],
+    monkeypatch: pytest.MonkeyPatch,
+    ahead_us: int,
+) -> None:
+    """Ahead of the database's or far behind it: the batch is decided again on the true time."""
+    ledger = open_ledger(engine)
+    (ann,) = await open_players(ledger, 1, 100)
+    await do(ledger, reserve(ann, uuid4()))
+    right = postgres.DatabaseClock.read
+    monkeypatch.setattr(postgres.DatabaseClock, "read", lambda clock: right(clock) + ahead_us)
+    seat = reserve(ann, uuid4())
+    reads()
+    await do(ledger, seat)
+    assert reads() == 1
+    async with read(engine) as connection:
+        now = await database_now(connection)
+        made = sa.select(RESERVATIONS.c.expires_at).where(RESERVATIONS.c.id == seat.id)
+        until = (await connection.execute(made)).scalar_one()
+    assert 0 <= now - (until - seat.ttl_ms * 1_000) < 50_000_000
+    await check_books(engine)
+
+
 def test_the_oldest_is_forgotten() -> None:
     """There is room for so many at least and twice as many at most; what is used stays."""
     recent: Recent[int] = Recent(10)
@@ -209,3 +236,23 @@ def test_what_must_be_read() -> None:
     found = memory.recall(wanted, NOW)
     assert found is not None
     assert found.tables == {game: Table(Game(game))}
+
+
+def test_what_has_expired_brings_its_account() -> None:
+    """It is given back first, so whoever it belongs to must be known."""
+    memory = Memory()
+    ann, ben, game = uuid4(), uuid4(), uuid4()
+    late = Reservation(uuid4(), game, 1, ben, 5, expires_at=NOW)
+    memory.learn(
+        {i: Account(i, AccountKind.PLAYER, 5, 1) for i in (ann, game)},
+        {game: Table(Game(game), (late,))},
+    )
+    wanted = Wanted(accounts=frozenset((ann, game)), games=frozenset((game,)))
+    before = memory.recall(wanted, NOW - 1)
+    assert before is not None
+    assert set(before.accounts) == {ann, game}
+    assert memory.recall(wanted, NOW) is None
+    memory.learn({ben: Account(ben, AccountKind.PLAYER, 5, 1)}, {})
+    after = memory.recall(wanted, NOW)
+    assert after is not None
+    assert set(after.accounts) == {ann, ben, game}

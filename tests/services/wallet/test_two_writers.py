@@ -8,14 +8,16 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from services.runtime.database import close_engine, open_engine, write
+from services.runtime.database import close_engine, open_engine, read, write
 from services.runtime.migrate import migrate_engine
 from services.wallet.books import ISSUER
 from services.wallet.domain import Grant, Reserve
 from services.wallet.server import FOLDERS
+from services.wallet.tables import REQUESTS
 from tests.services.wallet.book_keeping import (
     balance,
     check_books,
@@ -62,14 +64,43 @@ async def test_two_writers_cannot_add_to_one_transfer(engine: AsyncEngine) -> No
     assert (await check_books(engine)).total == 0
 
 
+async def start_rival(url: str, account: UUID, count: int) -> asyncio.subprocess.Process:
+    """Another process that makes so many grants, from `shared-0` on."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.services.wallet.rival", url, str(account), "0", str(count)),
+        env=environment,
+    )
+
+
+async def test_one_of_two_processes_is_killed(engine: AsyncEngine, url: str) -> None:
+    """SIGKILL amid its batches on accounts that both move: what it had not written is asked for
+    again here, and acts once."""
+    (ann,) = await open_players(open_ledger(engine), 1, 0)
+    rival = await start_rival(url, ann, 100_000)
+    mine, theirs = 0, 0
+    try:
+        async with asyncio.timeout(60):
+            while theirs < 40:
+                await grant_all(url, ann, 1_000_000 + mine, 10)
+                mine += 10
+                theirs = await balance(engine, ann) - mine
+    finally:
+        rival.kill()
+        await rival.wait()
+    await grant_all(url, ann, 0, theirs + 100)
+    await check_books(engine)
+    grants = sa.select(sa.func.count()).where(REQUESTS.c.request_id.like("shared-%"))
+    async with read(engine) as connection:
+        answered = (await connection.execute(grants)).scalar_one()
+    assert answered >= mine + theirs + 100
+    assert await balance(engine, ann) == answered
+
+
 async def test_two_processes_on_one_hot_account(engine: AsyncEngine, url: str) -> None:
     """Both move the issuer and one account, half of their requests are the same: each acts once."""
     (ann,) = await open_players(open_ledger(engine), 1, 0)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    rival = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.services.wallet.rival", url, str(ann), "0", "400"),
-        env=environment,
-    )
+    rival = await start_rival(url, ann, 400)
     first = 200
     while rival.returncode is None:  # there is somebody to collide with as long as it runs
         await grant_all(url, ann, first, 50)
