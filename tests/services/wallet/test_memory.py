@@ -13,6 +13,7 @@ from services.kernel.errors import Refused
 from services.runtime.database import close_engine, database_now, open_engine, read
 from services.runtime.migrate import migrate_engine
 from services.runtime.store.api import StoreUnavailable
+from services.runtime.store.postgres import DatabaseClock
 from services.wallet import postgres
 from services.wallet.batch import Found, Wanted
 from services.wallet.books import Account, AccountKind, Game, Reservation, Table
@@ -191,8 +192,8 @@ async def test_a_wrong_estimate_of_the_clock_writes_nothing(
     ledger = open_ledger(engine)
     (ann,) = await open_players(ledger, 1, 100)
     await do(ledger, reserve(ann, uuid4()))
-    right = postgres.DatabaseClock.read
-    monkeypatch.setattr(postgres.DatabaseClock, "read", lambda clock: right(clock) + ahead_us)
+    right = DatabaseClock.read
+    monkeypatch.setattr(DatabaseClock, "read", lambda clock: right(clock) + ahead_us)
     seat = reserve(ann, uuid4())
     reads()
     await do(ledger, seat)
