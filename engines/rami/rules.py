@@ -134,14 +134,14 @@ def cause(events: Sequence[Event]) -> Command[Move]:
             return Start()
         case CardDrawn(seat, source):
             return Act(seat, DrawStock() if source is Source.STOCK else DrawDiscard())
+        case Discarded(seat, card):
+            return Act(seat, Discard(card))
         case RoundScored(_, seat):
             return Act(seat, DrawStock())
         case MeldLaid(seat, _, _, cards):
             return Act(seat, Meld(cards))
         case LaidOff(seat, name, cards):
             return Act(seat, LayOff(cards, name))
-        case Discarded(seat, card):
-            return Act(seat, Discard(card))
         case TurnExpired(seat):
             return Timeout(seat)
         case SeatLeft(seat):

@@ -6,11 +6,13 @@ version at which something is wrong and never a hidden card.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from engines import azi
-from engines.api import Act, Leave, Timeout
+from engines.api import Act, Command, Leave, Timeout
+from engines.records import maker
 from services.game import domain
 from services.game.codec import decode
 from services.game.evolve import evolve
@@ -59,6 +61,9 @@ class Append:
     after: State
 
 
+_append, _play = maker(Append), maker(domain.Play)
+
+
 def replay(rows: Sequence[Recorded]) -> Iterator[Append]:
     """The log's appends with the states between them."""
     state = State()
@@ -67,7 +72,7 @@ def replay(rows: Sequence[Recorded]) -> Iterator[Append]:
         after = state
         for row, event in zip(group, events, strict=True):
             after = evolve(after, event, row.recorded_at)
-        yield Append(group, events, state, after)
+        yield _append(group, events, state, after)
         state = after
 
 
@@ -151,12 +156,19 @@ def _open_command(event: GameOpened, game_id: UUID) -> domain.Open:
     )
 
 
+def _cause(rules: str, events: tuple[Event, ...]) -> Command[Any]:
+    return engine_for(rules).cause([e.event for e in events if isinstance(e, EngineEvent)])
+
+
+_cause_of_one = lru_cache(maxsize=4_096)(_cause)
+"""For appends of one event: most were met before. Longer ones may hold a deck, and none is kept."""
+
+
 def _engine_command(step: Append, *, by_bot: bool) -> domain.GameCommand:
-    engine = engine_for(step.before.rules)
-    cause = engine.cause([e.event for e in step.events if isinstance(e, EngineEvent)])
-    match cause:
+    find = _cause_of_one if len(step.events) == 1 else _cause
+    match cause := find(step.before.rules, step.events):
         case Act():
-            return domain.Play(cause.seat, step.before.turn, cause.move, by_bot=by_bot)
+            return _play(cause.seat, step.before.turn, cause.move, by_bot)
         case Timeout():
             return domain.Expire(cause.seat, step.before.turn)
         case Leave():
@@ -206,10 +218,11 @@ def _clock(step: Append) -> list[Fault]:
     if deadline is None:
         return []
     row = step.rows[0]
-    expired = row.name.endswith(".TurnExpired")
+    name = row.name.rpartition(".")[2]
+    expired = name == "TurnExpired"
     if expired and row.recorded_at < deadline:
         return [Fault(row.version, "EXPIRED_EARLY", "a turn expired before its deadline")]
-    moved = not expired and not row.name.endswith((".SeatLeft", ".ClockCredited"))
-    if moved and row.recorded_at > deadline:
+    moved = not expired and name not in ("SeatLeft", "ClockCredited")
+    if row.recorded_at > deadline and moved:
         return [Fault(row.version, "MOVED_LATE", "a move was taken after its deadline")]
     return []

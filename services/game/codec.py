@@ -26,6 +26,7 @@ from services.runtime.wire.mapping import Mapper
 SCHEMA = 1
 FRAME = "game"
 """Before the dot in the names of the service's own events."""
+_FRAMED = f"{FRAME}."
 
 EVENTS: Mapping[str, Mapper[Any, Any]] = {
     cls.__name__: Mapper(cls, getattr(stored, cls.__name__))
@@ -108,12 +109,12 @@ def options_from_wire(options: variant_pb2.GameOptions) -> tuple[str, Any]:
 
 
 def _decode(row: Recorded) -> Event:
-    kind, _, name = row.name.partition(".")
     if row.schema != SCHEMA:
         raise ValueError(f"schema {row.schema}")
+    if row.secret is None and not row.name.startswith(_FRAMED):
+        return _open_event(row.name, row.payload)
+    kind, _, name = row.name.partition(".")
     if kind != FRAME:
-        if row.secret is None:
-            return _open_event(kind, name, row.payload)
         return EngineEvent(wire.of(kind).decode_event(name, row.payload, row.secret))
     if name != "GameOpened":
         mapper = EVENTS[name]
@@ -125,9 +126,10 @@ def _decode(row: Recorded) -> Event:
 
 
 @lru_cache(maxsize=4_096)
-def _open_event(kind: str, name: str, payload: bytes) -> EngineEvent:
+def _open_event(full_name: str, payload: bytes) -> EngineEvent:
     """An engine event without a secret. There are few of them: nine in ten that are stored say what
     one before has said, of another game."""
+    kind, _, name = full_name.partition(".")
     return EngineEvent(wire.of(kind).decode_event(name, payload, None))
 
 

@@ -11,9 +11,11 @@ the UUID's 16 octets; `version` and `recorded_at` 8 octets, `schema` 4 octets, u
 `secret_digest = SHA-256(salt ‖ secret)`, so whoever may not see it can still follow the chain.
 """
 
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
+from struct import Struct
 from uuid import UUID
 
 from services.kernel.envelope import Head, Recorded
@@ -24,7 +26,10 @@ GENESIS = bytes(32)
 SALT_BYTES = 32
 ABSENT = b"\xff\xff\xff\xff"
 LABEL_FIELD = len(LABEL).to_bytes(4) + LABEL
-FOUR, EIGHT = (4).to_bytes(4), (8).to_bytes(4)
+VERSION_AND_NAME = Struct(">IQI").pack
+SCHEMA_AND_PAYLOAD = Struct(">III").pack
+MOMENT = Struct(">IQ").pack
+"""Numbers with their sizes, and the size of what follows them."""
 
 
 def octets(value: bytes | None) -> bytes:
@@ -76,21 +81,16 @@ def digest(
                 previous,
                 len(stream).to_bytes(4),
                 stream,
-                EIGHT,
-                version.to_bytes(8),
-                len(name).to_bytes(4),
+                VERSION_AND_NAME(8, version, len(name)),
                 name,
-                FOUR,
-                schema.to_bytes(4),
-                len(payload).to_bytes(4),
+                SCHEMA_AND_PAYLOAD(4, schema, len(payload)),
                 payload,
                 ABSENT if secret_digest is None else octets(secret_digest),
                 len(metadata).to_bytes(4),
                 metadata,
                 ABSENT if request_id is None else octets(request_id),
                 ABSENT if body_hash is None else octets(body_hash),
-                EIGHT,
-                recorded_at.to_bytes(8),
+                MOMENT(8, recorded_at),
             )
         )
     ).digest()
@@ -118,7 +118,7 @@ def check(previous: bytes, version: int, row: Recorded) -> Fault | None:
         return Fault(row.stream, version, f"expected version {version}, found {row.version}")
     try:
         expected = link(previous, row)
-    except (AttributeError, OverflowError, TypeError, UnicodeEncodeError):
+    except (AttributeError, TypeError, UnicodeEncodeError, struct.error):
         return Fault(row.stream, version, "a column holds what is never stored there")
     if expected != row.hash:
         return Fault(row.stream, version, "the hash is not that of the row and the one before it")
