@@ -26,6 +26,7 @@ from services.runtime.store.sealing import KeyUnknown
 from services.runtime.streams import Change, Loaded, Outcome, Streams, refusals
 
 STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
+PLAYER = stored.Metadata(actor="player")
 
 log = structlog.get_logger(__name__)
 
@@ -83,6 +84,8 @@ class Games:
 
         Raises Refused: LOG_DAMAGED, LOG_SEALED where its master key is missing, UNAVAILABLE.
         """
+        if known is not None and (kept := self._streams.kept(game_id, known)):
+            return kept
         with refused_if_sealed():
             return await self._streams.load(game_id, known)
 
@@ -113,7 +116,7 @@ class Games:
             command,
             request_id=f"{seat}/{_request_id(request)}",
             body_hash=fingerprint(request, state.bot_seed),
-            metadata=stored.Metadata(actor="player"),
+            metadata=PLAYER,
         )
         try:
             return await change()

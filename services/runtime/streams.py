@@ -128,17 +128,23 @@ class Streams(Generic[S, C, E]):
         Raises Refused: UNAVAILABLE when the database is gone or knows less than the caller,
         LOG_DAMAGED when the stored events are not what was stored.
         """
+        if known is not None and (kept := self.kept(stream, known)):
+            return kept
         with refusals():
-            kept = self._states.get(stream)
-            if kept is not None and known is not None and kept.version >= known:
-                self._states.move_to_end(stream)
-                return kept
-            loaded = await self._catch_up(stream, kept)
+            loaded = await self._catch_up(stream, self._states.get(stream))
             if known is not None and loaded.version < known:
                 loaded = await self._as_promised(stream, loaded)
             if known is not None and loaded.version < known:
                 raise unavailable("STATE_BEHIND", "The database does not know that version yet.")
             return loaded
+
+    def kept(self, stream: UUID, known: int = 0) -> Loaded[S] | None:
+        """The stream's state at a version not below `known`, if it is in memory."""
+        kept = self._states.get(stream)
+        if kept is None or kept.version < known:
+            return None
+        self._states.move_to_end(stream)
+        return kept
 
     async def transact(
         self,

@@ -34,6 +34,8 @@ from services.cli.bench.scripts import Script, Writer, dealt, store_commands, su
 NAME = "moves"
 SECONDS = 1.0
 MOVES_A_GAME = 120
+SHORT_GAME = 20
+"""Moves of a short game: Azi played at random."""
 FIRST_GUESS = 400.0
 """Moves a second to prepare for before any were measured."""
 SPARE = 1.5
@@ -52,9 +54,10 @@ class Pool:
     async def fill(self, games: int, seconds: float) -> None:
         """Make sure of so many games and of moves for so long."""
         moves = self.pace * seconds * SPARE + games
+        needed = games + moves / SHORT_GAME  # so many may end meanwhile and want another
         new: list[Script] = []
         left = sum(script.left for script in self._games)
-        while len(self._games) + len(new) < games or left < moves:
+        while len(self._games) + len(new) < needed or left < moves:
             script = self._writer.write(moves_max=MOVES_A_GAME)
             left += script.left - dealt(script)
             new.append(script)
