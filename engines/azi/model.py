@@ -21,7 +21,7 @@ TRICKS_IN_A_DEAL = 3
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a table may choose (AZI-55).
+    """What a table may choose (AZI-55, AZI-56).
 
     Raises InvalidOption where the stakes are beyond what chips can count.
     """
@@ -42,6 +42,11 @@ class Options:
     )
     azi_entry_fee: bool = option(True, "Whether the entry fee is charged again after an azi.")
     blind_bets: bool = option(False, "Whether hands stay closed until looked at, chips doubling.")
+    reveal: str = option(
+        "full",
+        "What is laid open at the end: all cards, or to each player his own and those played.",
+        choices=("full", "own"),
+    )
 
     def __post_init__(self) -> None:
         if self.min_bet == 0:

@@ -21,7 +21,7 @@ CARDS_FOR_MORE = 10
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How this table plays (RAMI-34)."""
+    """How this table plays (RAMI-34, RAMI-35)."""
 
     ace_high: bool = option(False, "An ace left in a hand counts 11 points instead of 1.")
     discard_to_win: bool = option(False, "The last card must leave the hand as a discard.")
@@ -31,6 +31,11 @@ class Options:
         "the only card left.",
     )
     target: int = option(100, "The total that wins the match.", low=1, high=TARGET_MAX)
+    reveal: str = option(
+        "full",
+        "What is laid open at the end: all cards, or to each player his own and those played.",
+        choices=("full", "own"),
+    )
 
 
 class Phase(IntEnum):

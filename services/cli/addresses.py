@@ -17,14 +17,19 @@ DATA_VARIABLE = "KOZYR_DATA"
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags by which a command finds the services."""
-    parser.add_argument(
-        "--data", type=Path, metavar="FOLDER", help="data folder of a `kozyr up` (env KOZYR_DATA)"
-    )
+    add_data(parser)
     for name in SERVICES:
         variable = f"KOZYR_{name.upper()}_ADDRESS"
         parser.add_argument(
             f"--{name}-address", metavar="HOST:PORT", help=f"where {name} is (env {variable})"
         )
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """The flag that names the data folder alone."""
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="data folder of a `kozyr up` (env KOZYR_DATA)"
+    )
 
 
 def data_folder(arguments: argparse.Namespace) -> Path:

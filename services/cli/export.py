@@ -1,4 +1,4 @@
-"""`kozyr export`: a finished game as one JSON document."""
+"""`kozyr export`: a game's receipt, or for operators its whole log, as one JSON document."""
 
 import argparse
 import asyncio
@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kozyr.game.v1 import audit_pb2, audit_pb2_grpc
+from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, game_pb2_grpc
 
 from services.cli import finding
 from services.cli.addresses import add_flags, settings
+from services.cli.client import Caller
 from services.cli.outcome import FINE, Failure
 from services.cli.terminal import command, show
 
@@ -18,12 +19,21 @@ def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     made = command(
         "export",
-        "Write a finished game, rows and all, as one JSON document.",
-        "kozyr export last --to game.json",
+        "Write a game's receipt: one signed JSON document that `kozyr verify` checks without any "
+        "server. Of a game that runs it holds what you may know of it.",
+        "kozyr export last -o game.json",
     )
-    finding.add_game(made, ended=True)
-    made.add_argument("--to", type=Path, metavar="FILE", help="write here instead of to the output")
+    made.add_argument(
+        "game", metavar="GAME", help="a game's id, or `last` for the newest finished game"
+    )
+    made.add_argument(
+        *("-o", "--to"), type=Path, metavar="FILE", help="write here instead of to the output"
+    )
     made.add_argument("--mine", action="store_true", help="as a player who sat in the game")
+    made.add_argument("--profile", default="player", help="which of your accounts (player)")
+    made.add_argument(
+        "--log", action="store_true", help="the whole log of an ended game instead, unsigned"
+    )
     add_flags(made)
     return made
 
@@ -33,15 +43,26 @@ def run(arguments: argparse.Namespace) -> int:
     return asyncio.run(_export(arguments))
 
 
+async def receipt(caller: Caller, game: str) -> bytes:
+    """The receipt of a game that the caller may see; raises Refused."""
+    stub: Any = caller.stub("game", game_pb2_grpc.GameServiceStub)
+    request = game_pb2.GetReceiptRequest(game_id=game)
+    return b"".join([p.chunk async for p in caller.stream("game", stub.GetReceipt, request)])
+
+
+async def log(caller: Caller, game: str) -> bytes:
+    """The log of an ended game; raises Refused."""
+    stub: Any = caller.stub("game", audit_pb2_grpc.AuditServiceStub)
+    request = audit_pb2.ExportGameRequest(game_id=game)
+    return b"".join([p.chunk async for p in caller.stream("game", stub.ExportGame, request)])
+
+
 async def _export(arguments: argparse.Namespace) -> int:
     where = settings(arguments)
-    opened = finding.as_player(where) if arguments.mine else finding.as_operator(where)
-    async with opened as caller:
-        stub: Any = caller.stub("game", audit_pb2_grpc.AuditServiceStub)
+    mine = finding.as_player(where, arguments.profile)
+    async with mine if arguments.mine else finding.as_operator(where) as caller:
         game = await finding.game_id(caller, arguments.game, ended=True)
-        request = audit_pb2.ExportGameRequest(game_id=game)
-        pieces = [piece.chunk async for piece in caller.stream("game", stub.ExportGame, request)]
-    document = b"".join(pieces)
+        document = await (log if arguments.log else receipt)(caller, game)
     if arguments.to is None:
         sys.stdout.buffer.write(document.rstrip(b"\n") + b"\n")
         return FINE

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from services.game import audit, checking, export, requests, views
 from services.game.accesses import Accesses
 from services.game.disputes import DISPUTE_VERSION, Disputes
+from services.game.export import CHUNK_BYTES
 from services.game.games import Games
 from services.game.model import Stage, State
 from services.game.peers import Peers
@@ -26,8 +27,6 @@ ROWS_DEFAULT = 200
 ROWS_MAX = 1_000
 VERSION_MAX = 2**63 - 1
 HEADS_A_MESSAGE = 500
-CHUNK_BYTES = 262_144
-"""How much of an export a message carries."""
 
 
 class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
@@ -165,6 +164,8 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         game_id, state = await self._find(text)
         if not state.ended:
             raise precondition("GAME_RUNNING", "hands are shown after the game has ended")
+        if not state.laid_open and caller().role is not Role.OPERATOR:
+            raise precondition("HANDS_CLOSED", "hands of this game are shown to auditors only")
         return game_id, state
 
 

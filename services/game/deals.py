@@ -6,6 +6,7 @@ from typing import Any
 
 from engines import azi, durak, rami
 from engines.cards import Card
+from engines.openings import cards_root
 from engines.shuffle import deal_seed, digest, drawn, shuffled
 from services.game.model import DealRevealed, DealSeeded, OpenDeal, SeedStatus, State
 
@@ -60,15 +61,22 @@ def turns(engine_events: Sequence[Any]) -> bool:
 
 
 def seeded(state: State, engine_events: Sequence[Any]) -> list[DealSeeded]:
-    """The seed hashes of the deals among these events."""
-    made = [deal for deal in map(deal_made, engine_events) if deal is not None]
-    return [DealSeeded(d.deal, digest(seed_of(state, d.deal))) for d in made]
+    """The seed hashes of the deals among these events, with what commits to single cards."""
+    made = []
+    for deal in filter(None, map(deal_made, engine_events)):
+        seed = seed_of(state, deal.deal)
+        root = None if state.laid_open else cards_root(seed, deal.deck)
+        made.append(DealSeeded(deal.deal, digest(seed), root))
+    return made
 
 
 def revealed(state: State, *, over: bool) -> list[DealRevealed]:
     """The deals that may be laid open now: all when the game is over, in Rami every deal but the
-    one in play. In Azi the deals of a chain stay closed until the bank is paid."""
-    if over:
+    one in play. In Azi the deals of a chain stay closed until the bank is paid. Where cards are
+    opened one by one, none is."""
+    if not state.laid_open:
+        closed: tuple[OpenDeal, ...] = ()
+    elif over:
         closed = state.deals
     elif state.variant == rami.NAME:
         closed = state.deals[:-1]

@@ -339,7 +339,8 @@ def _engine_step(
         events = (*events, *then)
     events = (*events, *deals.revealed(after, over=over))
     if over:
-        events = (*events, GameFinished(result_of(after), state.server_seed))
+        seed = state.server_seed if state.laid_open else b""
+        events = (*events, GameFinished(result_of(after), seed))
     return events
 
 

@@ -14,6 +14,8 @@ from services.game.model import State
 from services.kernel.envelope import Recorded
 
 FORMAT = "kozyr game 1"
+CHUNK_BYTES = 262_144
+"""How much of a document a message carries."""
 
 
 def log_row(row: Recorded, *, secrets: bool) -> audit_pb2.LogRow:

@@ -104,10 +104,14 @@ class SeedsClosed:
 
 @dataclass(frozen=True, slots=True)
 class DealSeeded:
-    """The deal just made came from a seed whose SHA-256 is this."""
+    """The deal just made came from a seed whose SHA-256 is this.
+
+    `cards_root` commits to its cards one by one, where the deck is never laid open as a whole.
+    """
 
     deal: int
     seed_hash: bytes
+    cards_root: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,8 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class GameFinished:
-    """The game ended by its rules; the server's seed is published."""
+    """The game ended by its rules; the server's seed is published, and with it every deck, unless
+    cards are opened one by one: then it is empty here."""
 
     result: Result
     server_seed: bytes
@@ -282,6 +287,11 @@ class State:
     def variant(self) -> str:
         """`azi`, `durak` or `rami`."""
         return self.rules.partition(" ")[0]
+
+    @property
+    def laid_open(self) -> bool:
+        """Whether decks and seeds are published in the end (AZI-56, DURAK-31, RAMI-35)."""
+        return self.options is None or self.options.reveal != "own"
 
     @property
     def ended(self) -> bool:

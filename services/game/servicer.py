@@ -6,14 +6,16 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from kozyr.game.v1 import game_pb2, game_pb2_grpc, view_pb2
 
-from services.game import domain, requests, views
+from services.game import domain, receipts, requests, views
 from services.game.accesses import Accesses
+from services.game.export import CHUNK_BYTES
 from services.game.games import Games
 from services.game.listing import Listing
 from services.game.model import State
 from services.game.peers import Peers
 from services.game.viewers import seat_of, viewer_of
 from services.game.watching import Watching
+from services.runtime.auth import Role
 from services.runtime.call import caller, note
 from services.runtime.settings import Settings
 from services.runtime.signing import acknowledge
@@ -139,6 +141,18 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         seen = self._watching.seen(game_id, subject, request.resume_token)
         async for message in self._watching.follow(game_id, subject, viewer, seen):
             yield message
+
+    async def GetReceipt(
+        self, request: game_pb2.GetReceiptRequest, context: Any
+    ) -> AsyncIterator[game_pb2.GetReceiptResponse]:
+        """What the caller may know of the game, signed, in pieces that fit into a message."""
+        state = (await self._load(request.game_id)).state
+        viewer, auditor = viewer_of(state, caller()), caller().role is Role.OPERATOR
+        await self._accesses.note(state.game_id)
+        rows = await self._games.rows(state.game_id, 0, state.version)
+        document = receipts.document(self._key, state, rows, viewer, auditor=auditor)
+        for start in range(0, len(document), CHUNK_BYTES):
+            yield game_pb2.GetReceiptResponse(chunk=document[start : start + CHUNK_BYTES])
 
     def _view(self, outcome: Outcome[State], seat: int) -> view_pb2.GameView:
         return views.game_view(outcome.state, seat, outcome.appended.events[-1].hash)

@@ -63,7 +63,7 @@ def common_view(state: State, head: bytes) -> view_pb2.GameView:
         seats=[_seat(seat) for seat in state.seats],
         clock=_clock(state),
         server_seed_hash=state.server_seed_hash,
-        server_seed=state.server_seed if state.ended else b"",
+        server_seed=state.server_seed if state.ended and state.laid_open else b"",
         recorded_time=timestamp(state.recorded_at),
     )
     if state.engine is not None:
@@ -211,6 +211,7 @@ def happening(variant: str, row: Recorded, event: Event, shown: Any) -> view_pb2
         case DealSeeded():
             told.deal_seeded.deal = event.deal
             told.deal_seeded.seed_hash = event.seed_hash
+            told.deal_seeded.cards_root = event.cards_root or b""
         case ClockCredited():
             told.clock_credited.turn = event.turn
             told.clock_credited.credit_ms = event.credit_ms

@@ -47,6 +47,7 @@ GAME: Mapping[str, Access] = {
     "/kozyr.game.v1.GameService/SubmitMove": allow("player"),
     "/kozyr.game.v1.GameService/LeaveGame": allow("player"),
     "/kozyr.game.v1.GameService/WatchGame": allow("player", "operator", cost=2),
+    "/kozyr.game.v1.GameService/GetReceipt": allow("player", "operator", cost=5),
     "/kozyr.game.v1.AuditService/ListLogs": allow("operator", cost=5),
     "/kozyr.game.v1.AuditService/ReadLog": allow("operator"),
     "/kozyr.game.v1.AuditService/ReplayGame": allow("player", "operator", cost=5),

@@ -1,12 +1,17 @@
 """The game service's signature under what it acknowledges, made by it and checked by players."""
 
+import json
 from collections.abc import Iterable
+from typing import Any
 from uuid import UUID
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from engines.shuffle import framed
+
+RECEIPT = "kozyr receipt 1"
+"""The format of receipts, and the label of what is signed of them."""
 
 
 def acknowledgement(game_id: UUID, seat: int, seed_hash: bytes, head: bytes) -> bytes:
@@ -19,6 +24,17 @@ def acknowledge(
 ) -> bytes:
     """The Ed25519 signature (64 bytes) that a seed's hash is in the log that ends in `head`."""
     return key.sign(acknowledgement(game_id, seat, seed_hash, head))
+
+
+def receipt_octets(trusted: Any) -> bytes:
+    """The bytes that are signed of a receipt: its trusted part as JSON in its one spelling."""
+    spelt = json.dumps(trusted, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return framed(RECEIPT.encode(), spelt.encode())
+
+
+def sign_receipt(key: Ed25519PrivateKey, trusted: Any) -> bytes:
+    """The Ed25519 signature (64 bytes) under a receipt's trusted part."""
+    return key.sign(receipt_octets(trusted))
 
 
 def is_signed(signature: bytes, signed: bytes, keys: Iterable[Ed25519PublicKey]) -> bool:

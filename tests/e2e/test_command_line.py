@@ -235,13 +235,39 @@ def test_a_dispute_is_opened_and_ruled_on(house: House) -> None:
 
 
 def test_a_game_is_exported_and_watched_after_its_end(house: House, tmp_path: Path) -> None:
-    """The export is one JSON document; watching a finished game shows how it came out."""
+    """The log is one JSON document; watching a finished game shows how it came out."""
     file = tmp_path / "game.json"
-    assert house.kozyr("export", "last", "--to", str(file)).returncode == FINE
+    assert house.kozyr("export", "last", "--log", "--to", str(file)).returncode == FINE
     assert json.loads(file.read_bytes())["game"] == newest(house)
     watched = house.kozyr("watch", "last")
     assert watched.returncode == FINE
     assert "Winner: " in watched.stdout
+
+
+@pytest.mark.parametrize("kind", GAMES)
+def test_a_receipt_is_verified_without_any_server(kind: str, house: House, tmp_path: Path) -> None:
+    """The service's key and the player's own seed are looked for by themselves; a change shows."""
+    file, game = tmp_path / "game.json", newest(house, kind)
+    for who in ((), ("--mine",)):
+        done = house.kozyr("export", game, *who, "-o", str(file))
+        assert (done.returncode, done.stderr) == (FINE, "")
+    away = {**house.given, "KOZYR_GAME_ADDRESS": NOWHERE, "KOZYR_LOBBY_ADDRESS": NOWHERE}
+    done = run("verify", str(file), "--mine", given=away)
+    assert (done.returncode, done.stderr) == (FINE, "")
+    assert done.stdout.startswith(f"ok {file}: {kind} ")
+    assert ", mine); key " in done.stdout
+    assert done.stdout.endswith(", trusted\n")
+    other = house.kozyr("export", game, "--mine", "--profile", "nobody")
+    assert (other.returncode, "have not played here" in other.stderr) == (WRONG, True)
+    stranger = run("verify", str(file), "--mine", given={"KOZYR_HOME": str(tmp_path)})
+    assert stranger.returncode == WRONG
+    assert "nothing was acknowledged to you" in stranger.stderr
+    whole = json.loads(file.read_text("utf-8"))
+    whole["receipt"]["rows"][3]["recorded_at"] += 1
+    file.write_text(json.dumps(whole), "utf-8")
+    done = run("verify", str(file), "--json", given=away)
+    assert done.returncode == WRONG
+    assert json.loads(done.stdout)["where"] == "version 4"
 
 
 def test_a_token_opens_what_its_role_may(house: House) -> None:
@@ -325,7 +351,7 @@ def test_an_interrupted_game_is_gone_on_with(house: House) -> None:
     assert running in house.kozyr("games", "--running").stdout
     finished = json.loads(house.kozyr("games", "--ended", "--json", "--most", "1").stdout)
     exported = json.loads(house.kozyr("export", "last").stdout)
-    assert exported["game"] == finished["game_id"] != running
+    assert exported["receipt"]["game"] == finished["game_id"] != running
     again = house.kozyr("play", "durak", stdin="q\n").stdout
     assert again.startswith("You are in a game already; it goes on.\n")
     assert again.endswith("You have left the game.\n")

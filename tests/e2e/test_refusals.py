@@ -289,6 +289,7 @@ def about(game_id: str) -> dict[str, Any]:
         "SubmitMove": game_pb2.SubmitMoveRequest(request_id="s", game_id=game_id, turn=1),
         "LeaveGame": game_pb2.LeaveGameRequest(request_id="l", game_id=game_id),
         "WatchGame": game_pb2.WatchGameRequest(game_id=game_id),
+        "GetReceipt": game_pb2.GetReceiptRequest(game_id=game_id),
         "GetInclusionProof": checkpoint_pb2.GetInclusionProofRequest(game_id=game_id),
         "ReplayGame": audit_pb2.ReplayGameRequest(game_id=game_id),
         "ExportGame": audit_pb2.ExportGameRequest(game_id=game_id),
@@ -316,7 +317,7 @@ async def test_a_spectator_only_looks(scene: Scene) -> None:
     before = await scene.view(scene.one, "durak")
     for name, request in about(game_id).items():
         answer = await scene.ask(name, request, scene.stranger)
-        if name in ("GetGame", "WatchGame"):
+        if name in ("GetGame", "WatchGame", "GetReceipt"):
             assert answer.code is Code.OK
         else:
             assert (answer.code, answer.reason) == (Code.PERMISSION_DENIED, "NOT_SEATED"), name

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial, reduce
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -20,6 +20,8 @@ from tests.engines.cores import Tie, play
 from tests.engines.durak_worlds import DURAK
 from tests.engines.test_azi_laws import AZI
 from tests.engines.test_rami_laws import OPTIONS, RAMI
+
+S = TypeVar("S")
 
 
 def told_azi(core: Any, events: Sequence[azi.Event]) -> None:
@@ -86,9 +88,17 @@ RAMI_TIE = Tie(
 )
 
 
+def revealing(state: S, rng: Random) -> S:
+    """The state at a table that lays decks open or does not (AZI-56, DURAK-31, RAMI-35)."""
+    table: Any = state
+    options = replace(table.options, reveal=rng.choice(("full", "own")))
+    revealed: S = replace(table, options=options)
+    return revealed
+
+
 def azi_family(rng: Random, *, cards: int, blind: bool) -> azi.State:
     """A table of Azi that deals so many cards."""
-    return azi_worlds.table(rng, deal_size=cards, blind_bets=blind)
+    return revealing(azi_worlds.table(rng, deal_size=cards, blind_bets=blind), rng)
 
 
 def azi_chains(rng: Random) -> azi.State:
@@ -103,12 +113,13 @@ def azi_chains(rng: Random) -> azi.State:
 
 def durak_family(rng: Random, *, seats: int) -> durak.State:
     """Durak for so many, with any options."""
-    return durak.initial(durak.Options(rng.random() < 0.5, rng.random() < 0.5), seats)
+    options = durak.Options(rng.random() < 0.5, rng.random() < 0.5)
+    return revealing(durak.initial(options, seats), rng)
 
 
 def rami_family(rng: Random, *, seats: int) -> rami.State:
     """Rami for so many, with any options."""
-    return rami.initial(rng.choice(OPTIONS), seats)
+    return revealing(rami.initial(rng.choice(OPTIONS), seats), rng)
 
 
 FAMILIES: dict[str, tuple[Tie[Any, Any, Any], Callable[[Random], Any], int]] = {

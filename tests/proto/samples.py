@@ -27,9 +27,16 @@ CHOSEN: Mapping[str, Mapping[str, Any]] = {
         "azi_entry": "half_bank",
         "azi_entry_fee": False,
         "blind_bets": True,
+        "reveal": "own",
     },
-    "durak": {"throw_in_after_take": False, "auto_pass": False},
-    "rami": {"ace_high": True, "discard_to_win": True, "forbid_same_discard": False, "target": 7},
+    "durak": {"throw_in_after_take": False, "auto_pass": False, "reveal": "own"},
+    "rami": {
+        "ace_high": True,
+        "discard_to_win": True,
+        "forbid_same_discard": False,
+        "target": 7,
+        "reveal": "own",
+    },
 }
 """Every option of each game, chosen otherwise than by default."""
 

@@ -5,6 +5,7 @@ the viewer's own cards are the same, every view, stream message, history, questi
 entry, refusal and piece of due work must be the same octets.
 """
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 from kozyr.game.v1 import game_pb2, view_pb2
 
-from services.game import codec, domain, views
+from engines.openings import Opening
+from services.game import codec, domain, receipts, views
 from services.game.model import EngineEvent, State
 from services.game.reactions import Reactions, report
 from services.game.rulebook import engine_for
@@ -29,6 +31,7 @@ from tests.engines import azi_worlds, durak_worlds, test_rami_laws
 from tests.services.game import worlds
 from tests.services.game.logs import GAME_ID
 from tests.services.game.worlds import Append, Viewer
+from tests.verifier.played import KEY
 
 GAMES = int(os.environ.get("KOZYR_WORLDS_N", "8"))
 """Random games of each kind and number of seats."""
@@ -87,12 +90,25 @@ async def told(world: list[Append], viewer: Viewer) -> dict[str, object]:
         "summary": game_pb2.GameSummary(**views.summary(state)).SerializeToString(),
         "plans": [append.plan for append in world],
         "report": report(GAME_ID, state).SerializeToString(deterministic=True),
+        "receipt": receipt(state, rows.rows, viewer),
     }
-    if viewer is not None:
+    if viewer is not None and not state.ended:
         reactions = Reactions(rows, None, None)  # type: ignore[arg-type]
         question = await reactions._question(state, viewer, bytes(32))
         seen["question"] = question.SerializeToString(deterministic=True)
     return seen
+
+
+def receipt(state: State, rows: list[Recorded], viewer: Viewer) -> object:
+    """The viewer's receipt but for its signature; what proves a card is a constant."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            receipts,
+            "opening",
+            lambda seed, deck, place: Opening(place, deck[place], bytes(32), ()),
+        )
+        made = json.loads(receipts.document(KEY, state, rows, viewer, auditor=False))
+    return made["receipt"], made["readable"]
 
 
 def outcome(state: State, command: domain.GameCommand, decks: worlds.Decks) -> Append | bytes:
@@ -137,6 +153,31 @@ async def test_a_viewer_is_told_the_same_in_worlds_alike_to_him(variant: str, se
             compared += _next(true, world, decks, viewer, rng)
     assert differed > GAMES, "hardly any other world was found"
     assert compared > GAMES
+
+
+@pytest.mark.parametrize(("variant", "seats"), SEATS)
+async def test_cards_opened_singly_tell_nothing_of_the_others(variant: str, seats: int) -> None:
+    """With `reveal: own` the end tells a viewer where the cards he saw had lain, and no more.
+
+    Worlds that differ only in cards he has never seen give him equal octets.
+    """
+    differed = ended = 0
+    for seed in range(GAMES // 2):
+        rng = Random(f"own {variant} {seats} {seed}")
+        moves = (20, 1_000)[seed % 2]
+        commands = worlds.game(variant, seats, rng, moves=moves, reveal="own")
+        true = worlds.run(commands, {})
+        ended += true[-1].after.ended
+        for viewer in (None, *range(seats)):
+            found = receipts.seen([row for append in true for row in append.rows], viewer)
+            shown = {each.deal.deal: each.own | each.public for each in found}
+            world, _ = worlds.resample(commands, true, viewer, rng, shown)
+            differed += world[-1].after.deals != true[-1].after.deals
+            seen, other = await told(true, viewer), await told(world, viewer)
+            for what, octets in seen.items():
+                assert octets == other[what], f"{what} of viewer {viewer}, game {seed}"
+    assert differed > 1, "hardly any other world was found"
+    assert ended
 
 
 def _next(

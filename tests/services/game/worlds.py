@@ -5,7 +5,7 @@ It counts as the same to a viewer when every command is accepted with the same p
 the viewer's own cards are the same after every append.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
@@ -45,8 +45,9 @@ class Append:
 
 @contextmanager
 def dealing(decks: Decks) -> Any:
-    """Has these decks dealt while it lasts."""
+    """Has these decks dealt while it lasts; what commits to single cards is a constant."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deals, "cards_root", lambda seed, deck: bytes(32))
         patch.setattr(deals, "shuffled", lambda seed, pack: decks.get(seed) or shuffled(seed, pack))
         yield
 
@@ -93,15 +94,19 @@ def run(commands: Sequence[domain.GameCommand], decks: Decks) -> list[Append]:
     return made
 
 
-def game(variant: str, seats: int, rng: Random, moves: int) -> list[domain.GameCommand]:
-    """The commands of a random game, up to so many moves or to before cards are laid open."""
+def game(
+    variant: str, seats: int, rng: Random, moves: int, reveal: str = "full"
+) -> list[domain.GameCommand]:
+    """The commands of a random game, up to so many moves or to before cards are laid open, which
+    they never are where each is opened by itself."""
     options = opening(variant).options
     if variant == "azi":
         options = replace(
             options, deal_size=rng.choice((3, 4)), entry_fee=10, blind_bets=rng.random() < 0.5
         )
     if variant == "rami":
-        options = replace(options, target=1_000)
+        options = replace(options, target=1_000 if reveal == "full" else 30)
+    options = replace(options, reveal=reveal)
     absent = rng.choice(list(AbsentPolicy))
     first: list[domain.GameCommand] = [
         opening(
@@ -124,7 +129,7 @@ def game(variant: str, seats: int, rng: Random, moves: int) -> list[domain.GameC
             break
         command = _any(state, engine, rng)
         made = append(state, command)
-        if made.after.ended:
+        if made.after.ended and made.after.laid_open:
             break
         commands.append(command)
         state = made.after
@@ -135,8 +140,9 @@ def _any(state: State, engine: Any, rng: Random) -> domain.GameCommand:
     seat = rng.choice(engine.to_act(state.engine))
     if rng.random() < 0.05:
         return domain.Expire(seat, state.turn)
-    if rng.random() < 0.01:
-        return domain.LeaveSeat(rng.choice([n for n, s in enumerate(state.seats) if not s.left]))
+    staying = [n for n, s in enumerate(state.seats) if not s.left]
+    if rng.random() < 0.01 and staying:
+        return domain.LeaveSeat(rng.choice(staying))
     move = rng.choice(engine.legal(state.engine, seat))
     return domain.Play(seat, state.turn, move, by_bot=state.seats[seat].is_bot)
 
@@ -163,9 +169,16 @@ def alike(one: Sequence[Append], other: Sequence[Append], viewer: Viewer) -> boo
 
 
 def resample(
-    commands: Sequence[domain.GameCommand], true: Sequence[Append], viewer: Viewer, rng: Random
+    commands: Sequence[domain.GameCommand],
+    true: Sequence[Append],
+    viewer: Viewer,
+    rng: Random,
+    shown: Mapping[int, Collection[Card]] | None = None,
 ) -> tuple[list[Append], Decks]:
-    """Another world for this viewer, by exchanging cards of decks not laid open yet."""
+    """Another world for this viewer, by exchanging cards of decks not laid open yet.
+
+    Cards `shown` of a deal stay where they lie.
+    """
     state = true[-1].after
     revealed = {e.deal for a in true for e in a.events if isinstance(e, DealRevealed)}
     open_deals = [deal for deal in state.deals if deal.deal not in revealed]
@@ -175,8 +188,12 @@ def resample(
         deal = rng.choice(open_deals)
         seed = deals.seed_of(state, deal.deal)
         deck = list(decks.get(seed, deal.deck))
+        fixed = (shown or {}).get(deal.deal, ())
+        places = [at for at, card in enumerate(deck) if card not in fixed]
+        if not places:
+            continue
         for _ in range(rng.choice((1, 1, 2, 6))):
-            a, b = rng.randrange(len(deck)), rng.randrange(len(deck))
+            a, b = rng.choice(places), rng.choice(places)
             deck[a], deck[b] = deck[b], deck[a]
         tried = {**decks, seed: tuple(deck)}
         try:

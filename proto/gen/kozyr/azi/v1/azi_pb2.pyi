@@ -160,6 +160,7 @@ class Options(_message.Message):
     AZI_ENTRY_FIELD_NUMBER: _builtins.int
     AZI_ENTRY_FEE_FIELD_NUMBER: _builtins.int
     BLIND_BETS_FIELD_NUMBER: _builtins.int
+    REVEAL_FIELD_NUMBER: _builtins.int
     entry_fee: _builtins.int
     """Chips each dealt-in seat pays into the bank before a deal, at least 1; default 1."""
     deal_size: _builtins.int
@@ -172,6 +173,8 @@ class Options(_message.Message):
     """Whether the entry fee is charged again after an azi; default true."""
     blind_bets: _builtins.bool
     """Whether hands stay closed until looked at, chips counting double; default false."""
+    reveal: _builtins.str
+    """What is laid open at the end: `full` (default), or `own` for each player's own and played cards."""
     def __init__(
         self,
         *,
@@ -181,10 +184,11 @@ class Options(_message.Message):
         azi_entry: _builtins.str | None = ...,
         azi_entry_fee: _builtins.bool | None = ...,
         blind_bets: _builtins.bool | None = ...,
+        reveal: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_azi_entry", b"_azi_entry", "_azi_entry_fee", b"_azi_entry_fee", "_blind_bets", b"_blind_bets", "_deal_size", b"_deal_size", "_entry_fee", b"_entry_fee", "_min_bet", b"_min_bet", "azi_entry", b"azi_entry", "azi_entry_fee", b"azi_entry_fee", "blind_bets", b"blind_bets", "deal_size", b"deal_size", "entry_fee", b"entry_fee", "min_bet", b"min_bet"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_azi_entry", b"_azi_entry", "_azi_entry_fee", b"_azi_entry_fee", "_blind_bets", b"_blind_bets", "_deal_size", b"_deal_size", "_entry_fee", b"_entry_fee", "_min_bet", b"_min_bet", "_reveal", b"_reveal", "azi_entry", b"azi_entry", "azi_entry_fee", b"azi_entry_fee", "blind_bets", b"blind_bets", "deal_size", b"deal_size", "entry_fee", b"entry_fee", "min_bet", b"min_bet", "reveal", b"reveal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_azi_entry", b"_azi_entry", "_azi_entry_fee", b"_azi_entry_fee", "_blind_bets", b"_blind_bets", "_deal_size", b"_deal_size", "_entry_fee", b"_entry_fee", "_min_bet", b"_min_bet", "azi_entry", b"azi_entry", "azi_entry_fee", b"azi_entry_fee", "blind_bets", b"blind_bets", "deal_size", b"deal_size", "entry_fee", b"entry_fee", "min_bet", b"min_bet"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_azi_entry", b"_azi_entry", "_azi_entry_fee", b"_azi_entry_fee", "_blind_bets", b"_blind_bets", "_deal_size", b"_deal_size", "_entry_fee", b"_entry_fee", "_min_bet", b"_min_bet", "_reveal", b"_reveal", "azi_entry", b"azi_entry", "azi_entry_fee", b"azi_entry_fee", "blind_bets", b"blind_bets", "deal_size", b"deal_size", "entry_fee", b"entry_fee", "min_bet", b"min_bet", "reveal", b"reveal"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__azi_entry: _TypeAlias = _typing.Literal["azi_entry"]  # noqa: Y015
     _WhichOneofArgType__azi_entry: _TypeAlias = _typing.Literal["_azi_entry", b"_azi_entry"]  # noqa: Y015
@@ -198,6 +202,8 @@ class Options(_message.Message):
     _WhichOneofArgType__entry_fee: _TypeAlias = _typing.Literal["_entry_fee", b"_entry_fee"]  # noqa: Y015
     _WhichOneofReturnType__min_bet: _TypeAlias = _typing.Literal["min_bet"]  # noqa: Y015
     _WhichOneofArgType__min_bet: _TypeAlias = _typing.Literal["_min_bet", b"_min_bet"]  # noqa: Y015
+    _WhichOneofReturnType__reveal: _TypeAlias = _typing.Literal["reveal"]  # noqa: Y015
+    _WhichOneofArgType__reveal: _TypeAlias = _typing.Literal["_reveal", b"_reveal"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__azi_entry) -> _WhichOneofReturnType__azi_entry | None: ...
     @_typing.overload
@@ -210,6 +216,8 @@ class Options(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__entry_fee) -> _WhichOneofReturnType__entry_fee | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_bet) -> _WhichOneofReturnType__min_bet | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reveal) -> _WhichOneofReturnType__reveal | None: ...
 
 Global___Options: _TypeAlias = Options  # noqa: Y015
 

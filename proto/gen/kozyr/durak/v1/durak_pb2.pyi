@@ -140,26 +140,34 @@ class Options(_message.Message):
 
     THROW_IN_AFTER_TAKE_FIELD_NUMBER: _builtins.int
     AUTO_PASS_FIELD_NUMBER: _builtins.int
+    REVEAL_FIELD_NUMBER: _builtins.int
     throw_in_after_take: _builtins.bool
     """After the defender takes, the attackers may still add cards, within the limit; default true."""
     auto_pass: _builtins.bool
     """A seat that holds no card it could add is passed by itself; default true."""
+    reveal: _builtins.str
+    """What is laid open at the end: `full` (default), or `own` for each player's own and played cards."""
     def __init__(
         self,
         *,
         throw_in_after_take: _builtins.bool | None = ...,
         auto_pass: _builtins.bool | None = ...,
+        reveal: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_auto_pass", b"_auto_pass", "_throw_in_after_take", b"_throw_in_after_take", "auto_pass", b"auto_pass", "throw_in_after_take", b"throw_in_after_take"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_auto_pass", b"_auto_pass", "_reveal", b"_reveal", "_throw_in_after_take", b"_throw_in_after_take", "auto_pass", b"auto_pass", "reveal", b"reveal", "throw_in_after_take", b"throw_in_after_take"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auto_pass", b"_auto_pass", "_throw_in_after_take", b"_throw_in_after_take", "auto_pass", b"auto_pass", "throw_in_after_take", b"throw_in_after_take"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auto_pass", b"_auto_pass", "_reveal", b"_reveal", "_throw_in_after_take", b"_throw_in_after_take", "auto_pass", b"auto_pass", "reveal", b"reveal", "throw_in_after_take", b"throw_in_after_take"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__auto_pass: _TypeAlias = _typing.Literal["auto_pass"]  # noqa: Y015
     _WhichOneofArgType__auto_pass: _TypeAlias = _typing.Literal["_auto_pass", b"_auto_pass"]  # noqa: Y015
+    _WhichOneofReturnType__reveal: _TypeAlias = _typing.Literal["reveal"]  # noqa: Y015
+    _WhichOneofArgType__reveal: _TypeAlias = _typing.Literal["_reveal", b"_reveal"]  # noqa: Y015
     _WhichOneofReturnType__throw_in_after_take: _TypeAlias = _typing.Literal["throw_in_after_take"]  # noqa: Y015
     _WhichOneofArgType__throw_in_after_take: _TypeAlias = _typing.Literal["_throw_in_after_take", b"_throw_in_after_take"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__auto_pass) -> _WhichOneofReturnType__auto_pass | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reveal) -> _WhichOneofReturnType__reveal | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__throw_in_after_take) -> _WhichOneofReturnType__throw_in_after_take | None: ...
 

@@ -80,6 +80,11 @@ class GameServiceStub(object):
                 request_serializer=kozyr_dot_game_dot_v1_dot_game__pb2.WatchGameRequest.SerializeToString,
                 response_deserializer=kozyr_dot_game_dot_v1_dot_game__pb2.WatchGameResponse.FromString,
                 _registered_method=True)
+        self.GetReceipt = channel.unary_stream(
+                '/kozyr.game.v1.GameService/GetReceipt',
+                request_serializer=kozyr_dot_game_dot_v1_dot_game__pb2.GetReceiptRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_game__pb2.GetReceiptResponse.FromString,
+                _registered_method=True)
 
 
 class GameServiceServicer(object):
@@ -149,6 +154,14 @@ class GameServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetReceipt(self, request, context):
+        """A signed receipt of the game as one JSON document, in pieces: all of an ended game where that may
+        be laid open, otherwise what the caller may know of it. docs/fairness/README.md has the format.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_GameServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -196,6 +209,11 @@ def add_GameServiceServicer_to_server(servicer, server):
                     servicer.WatchGame,
                     request_deserializer=kozyr_dot_game_dot_v1_dot_game__pb2.WatchGameRequest.FromString,
                     response_serializer=kozyr_dot_game_dot_v1_dot_game__pb2.WatchGameResponse.SerializeToString,
+            ),
+            'GetReceipt': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetReceipt,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_game__pb2.GetReceiptRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_game__pb2.GetReceiptResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -442,6 +460,33 @@ class GameService(object):
             '/kozyr.game.v1.GameService/WatchGame',
             kozyr_dot_game_dot_v1_dot_game__pb2.WatchGameRequest.SerializeToString,
             kozyr_dot_game_dot_v1_dot_game__pb2.WatchGameResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetReceipt(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/kozyr.game.v1.GameService/GetReceipt',
+            kozyr_dot_game_dot_v1_dot_game__pb2.GetReceiptRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_game__pb2.GetReceiptResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -51,6 +51,10 @@ class GameServiceStub:
     """Leave the game for good."""
     WatchGame: _grpc.UnaryStreamMultiCallable[_game_pb2.WatchGameRequest, _game_pb2.WatchGameResponse]
     """Follow a game: a snapshot, then every step."""
+    GetReceipt: _grpc.UnaryStreamMultiCallable[_game_pb2.GetReceiptRequest, _game_pb2.GetReceiptResponse]
+    """A signed receipt of the game as one JSON document, in pieces: all of an ended game where that may
+    be laid open, otherwise what the caller may know of it. docs/fairness/README.md has the format.
+    """
 
 @_typing.type_check_only
 class GameServiceAsyncStub(GameServiceStub):
@@ -75,6 +79,10 @@ class GameServiceAsyncStub(GameServiceStub):
     """Leave the game for good."""
     WatchGame: _aio.UnaryStreamMultiCallable[_game_pb2.WatchGameRequest, _game_pb2.WatchGameResponse]  # type: ignore[assignment]
     """Follow a game: a snapshot, then every step."""
+    GetReceipt: _aio.UnaryStreamMultiCallable[_game_pb2.GetReceiptRequest, _game_pb2.GetReceiptResponse]  # type: ignore[assignment]
+    """A signed receipt of the game as one JSON document, in pieces: all of an ended game where that may
+    be laid open, otherwise what the caller may know of it. docs/fairness/README.md has the format.
+    """
 
 class GameServiceServicer(metaclass=_abc_1.ABCMeta):
     """Hosts games. Every change names a `request_id`; the same id with the same request acts once."""
@@ -150,5 +158,15 @@ class GameServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_game_pb2.WatchGameResponse], _abc.AsyncIterator[_game_pb2.WatchGameResponse]]:
         """Follow a game: a snapshot, then every step."""
+
+    @_abc_1.abstractmethod
+    def GetReceipt(
+        self,
+        request: _game_pb2.GetReceiptRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_game_pb2.GetReceiptResponse], _abc.AsyncIterator[_game_pb2.GetReceiptResponse]]:
+        """A signed receipt of the game as one JSON document, in pieces: all of an ended game where that may
+        be laid open, otherwise what the caller may know of it. docs/fairness/README.md has the format.
+        """
 
 def add_GameServiceServicer_to_server(servicer: GameServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

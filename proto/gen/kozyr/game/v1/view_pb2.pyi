@@ -304,7 +304,7 @@ class GameView(_message.Message):
     server_seed_hash: _builtins.bytes
     """SHA-256 of the server's seed, published before any card is dealt."""
     server_seed: _builtins.bytes
-    """The server's seed, once the game has ended."""
+    """The server's seed, once the game has ended; never where cards are opened one by one."""
     @_builtins.property
     def to_act(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Seats that may move now."""
@@ -505,19 +505,23 @@ class DealSeeded(_message.Message):
 
     DEAL_FIELD_NUMBER: _builtins.int
     SEED_HASH_FIELD_NUMBER: _builtins.int
+    CARDS_ROOT_FIELD_NUMBER: _builtins.int
     deal: _builtins.int
     """The deal's number, from 1."""
     seed_hash: _builtins.bytes
     """SHA-256 of the deal's seed."""
+    cards_root: _builtins.bytes
+    """The root over the deck's salted cards, 32 bytes, where cards are opened one by one; else empty."""
     def __init__(
         self,
         *,
         deal: _builtins.int = ...,
         seed_hash: _builtins.bytes = ...,
+        cards_root: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deal", b"deal", "seed_hash", b"seed_hash"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cards_root", b"cards_root", "deal", b"deal", "seed_hash", b"seed_hash"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -666,7 +670,7 @@ class Finished(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     SERVER_SEED_FIELD_NUMBER: _builtins.int
     server_seed: _builtins.bytes
-    """The server's seed."""
+    """The server's seed; empty where cards are opened one by one."""
     @_builtins.property
     def result(self) -> Global___Result:
         """How it came out."""

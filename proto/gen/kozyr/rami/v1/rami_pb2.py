@@ -25,59 +25,59 @@ _sym_db = _symbol_database.Default()
 from kozyr.cards.v1 import cards_pb2 as kozyr_dot_cards_dot_v1_dot_cards__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18kozyr/rami/v1/rami.proto\x12\rkozyr.rami.v1\x1a\x1akozyr/cards/v1/cards.proto\"\xb7\x01\n\x07Options\x12\x15\n\x08\x61\x63\x65_high\x18\x01 \x01(\x08H\x00\x88\x01\x01\x12\x1b\n\x0e\x64iscard_to_win\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12 \n\x13\x66orbid_same_discard\x18\x03 \x01(\x08H\x02\x88\x01\x01\x12\x13\n\x06target\x18\x04 \x01(\x05H\x03\x88\x01\x01\x42\x0b\n\t_ace_highB\x11\n\x0f_discard_to_winB\x16\n\x14_forbid_same_discardB\t\n\x07_target\"r\n\tTableMeld\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\x05\x12%\n\x04kind\x18\x03 \x01(\x0e\x32\x17.kozyr.rami.v1.MeldKind\x12#\n\x05\x63\x61rds\x18\x04 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\"?\n\nKnownCards\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12#\n\x05\x63\x61rds\x18\x02 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\"\x0b\n\tDrawStock\"\r\n\x0b\x44rawDiscard\"+\n\x04Meld\x12#\n\x05\x63\x61rds\x18\x01 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\";\n\x06LayOff\x12#\n\x05\x63\x61rds\x18\x01 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\x12\x0c\n\x04meld\x18\x02 \x01(\t\"-\n\x07\x44iscard\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"\xec\x01\n\x04Move\x12.\n\ndraw_stock\x18\x01 \x01(\x0b\x32\x18.kozyr.rami.v1.DrawStockH\x00\x12\x32\n\x0c\x64raw_discard\x18\x02 \x01(\x0b\x32\x1a.kozyr.rami.v1.DrawDiscardH\x00\x12#\n\x04meld\x18\x03 \x01(\x0b\x32\x13.kozyr.rami.v1.MeldH\x00\x12(\n\x07lay_off\x18\x04 \x01(\x0b\x32\x15.kozyr.rami.v1.LayOffH\x00\x12)\n\x07\x64iscard\x18\x05 \x01(\x0b\x32\x16.kozyr.rami.v1.DiscardH\x00\x42\x06\n\x04move\"\x8a\x05\n\x04View\x12\x11\n\x04seat\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\'\n\x07options\x18\x02 \x01(\x0b\x32\x16.kozyr.rami.v1.Options\x12#\n\x05phase\x18\x03 \x01(\x0e\x32\x14.kozyr.rami.v1.Phase\x12\r\n\x05round\x18\x04 \x01(\x05\x12\x0c\n\x04turn\x18\x05 \x01(\x05\x12\x0e\n\x06\x64\x65\x61ler\x18\x06 \x01(\x05\x12\x0e\n\x06to_act\x18\x07 \x03(\x05\x12\"\n\x04hand\x18\x08 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\x12\x13\n\x0bhand_points\x18\t \x01(\x05\x12\x0e\n\x06\x63ounts\x18\n \x03(\x05\x12\'\n\x05melds\x18\x0b \x03(\x0b\x32\x18.kozyr.rami.v1.TableMeld\x12%\n\x07\x64iscard\x18\x0c \x03(\x0e\x32\x14.kozyr.cards.v1.Card\x12\r\n\x05stock\x18\r \x01(\x05\x12(\n\x05known\x18\x0e \x03(\x0b\x32\x19.kozyr.rami.v1.KnownCards\x12)\n\x05\x64rawn\x18\x0f \x01(\x0e\x32\x15.kozyr.rami.v1.SourceH\x01\x88\x01\x01\x12(\n\x05taken\x18\x10 \x01(\x0e\x32\x14.kozyr.cards.v1.CardH\x02\x88\x01\x01\x12\'\n\x04\x64rew\x18\x11 \x01(\x0e\x32\x14.kozyr.cards.v1.CardH\x03\x88\x01\x01\x12\x0c\n\x04idle\x18\x12 \x01(\x05\x12\x0e\n\x06scores\x18\x13 \x03(\x05\x12\x0c\n\x04left\x18\x14 \x03(\x05\x12\x13\n\x06winner\x18\x15 \x01(\x05H\x04\x88\x01\x01\x12\"\n\x05legal\x18\x16 \x03(\x0b\x32\x13.kozyr.rami.v1.MoveB\x07\n\x05_seatB\x08\n\x06_drawnB\x08\n\x06_takenB\x07\n\x05_drewB\t\n\x07_winner\"\x95\x01\n\nRoundDealt\x12\r\n\x05round\x18\x01 \x01(\x05\x12\r\n\x05seats\x18\x02 \x01(\x05\x12\x0e\n\x06\x64\x65\x61ler\x18\x03 \x01(\x05\x12\x0f\n\x07starter\x18\x04 \x01(\x05\x12$\n\x06upcard\x18\x05 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\x12\"\n\x04hand\x18\x06 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\"r\n\tCardDrawn\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12%\n\x06source\x18\x02 \x01(\x0e\x32\x15.kozyr.rami.v1.Source\x12\'\n\x04\x63\x61rd\x18\x03 \x01(\x0e\x32\x14.kozyr.cards.v1.CardH\x00\x88\x01\x01\x42\x07\n\x05_card\"r\n\x08MeldLaid\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0c\n\x04meld\x18\x02 \x01(\t\x12%\n\x04kind\x18\x03 \x01(\x0e\x32\x17.kozyr.rami.v1.MeldKind\x12#\n\x05\x63\x61rds\x18\x04 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\"J\n\x07LaidOff\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0c\n\x04meld\x18\x02 \x01(\t\x12#\n\x05\x63\x61rds\x18\x03 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\"=\n\tDiscarded\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\"\n\x04\x63\x61rd\x18\x02 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"\x90\x01\n\x0bRoundScored\x12\r\n\x05round\x18\x01 \x01(\x05\x12\x0c\n\x04seat\x18\x02 \x01(\x05\x12%\n\x06\x65nding\x18\x03 \x01(\x0e\x32\x15.kozyr.rami.v1.Ending\x12\x0e\n\x06winner\x18\x04 \x01(\x05\x12\x0e\n\x06points\x18\x05 \x03(\x05\x12\r\n\x05gains\x18\x06 \x03(\x05\x12\x0e\n\x06totals\x18\x07 \x03(\x05\"*\n\x08MatchWon\x12\x0e\n\x06winner\x18\x01 \x01(\x05\x12\x0e\n\x06totals\x18\x02 \x03(\x05\"<\n\x0bTurnExpired\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05\x64raws\x18\x02 \x01(\x08\x12\x10\n\x08\x64iscards\x18\x03 \x01(\x08\"\x18\n\x08SeatLeft\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"\xc7\x03\n\tHappening\x12\x30\n\x0bround_dealt\x18\x01 \x01(\x0b\x32\x19.kozyr.rami.v1.RoundDealtH\x00\x12.\n\ncard_drawn\x18\x02 \x01(\x0b\x32\x18.kozyr.rami.v1.CardDrawnH\x00\x12,\n\tmeld_laid\x18\x03 \x01(\x0b\x32\x17.kozyr.rami.v1.MeldLaidH\x00\x12*\n\x08laid_off\x18\x04 \x01(\x0b\x32\x16.kozyr.rami.v1.LaidOffH\x00\x12-\n\tdiscarded\x18\x05 \x01(\x0b\x32\x18.kozyr.rami.v1.DiscardedH\x00\x12\x32\n\x0cround_scored\x18\x06 \x01(\x0b\x32\x1a.kozyr.rami.v1.RoundScoredH\x00\x12,\n\tmatch_won\x18\x07 \x01(\x0b\x32\x17.kozyr.rami.v1.MatchWonH\x00\x12\x32\n\x0cturn_expired\x18\x08 \x01(\x0b\x32\x1a.kozyr.rami.v1.TurnExpiredH\x00\x12,\n\tseat_left\x18\t \x01(\x0b\x32\x17.kozyr.rami.v1.SeatLeftH\x00\x42\x0b\n\thappening*T\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\x11\n\rPHASE_DEALING\x10\x01\x12\x11\n\rPHASE_PLAYING\x10\x02\x12\x0e\n\nPHASE_OVER\x10\x03*F\n\x06Source\x12\x16\n\x12SOURCE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSOURCE_STOCK\x10\x01\x12\x12\n\x0eSOURCE_DISCARD\x10\x02*M\n\x08MeldKind\x12\x19\n\x15MELD_KIND_UNSPECIFIED\x10\x00\x12\x11\n\rMELD_KIND_RUN\x10\x01\x12\x13\n\x0fMELD_KIND_GROUP\x10\x02*]\n\x06\x45nding\x12\x16\n\x12\x45NDING_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x45NDING_WENT_OUT\x10\x01\x12\x14\n\x10\x45NDING_EXHAUSTED\x10\x02\x12\x10\n\x0c\x45NDING_GUARD\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18kozyr/rami/v1/rami.proto\x12\rkozyr.rami.v1\x1a\x1akozyr/cards/v1/cards.proto\"\xd7\x01\n\x07Options\x12\x15\n\x08\x61\x63\x65_high\x18\x01 \x01(\x08H\x00\x88\x01\x01\x12\x1b\n\x0e\x64iscard_to_win\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12 \n\x13\x66orbid_same_discard\x18\x03 \x01(\x08H\x02\x88\x01\x01\x12\x13\n\x06target\x18\x04 \x01(\x05H\x03\x88\x01\x01\x12\x13\n\x06reveal\x18\x05 \x01(\tH\x04\x88\x01\x01\x42\x0b\n\t_ace_highB\x11\n\x0f_discard_to_winB\x16\n\x14_forbid_same_discardB\t\n\x07_targetB\t\n\x07_reveal\"r\n\tTableMeld\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\x05\x12%\n\x04kind\x18\x03 \x01(\x0e\x32\x17.kozyr.rami.v1.MeldKind\x12#\n\x05\x63\x61rds\x18\x04 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\"?\n\nKnownCards\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12#\n\x05\x63\x61rds\x18\x02 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\"\x0b\n\tDrawStock\"\r\n\x0b\x44rawDiscard\"+\n\x04Meld\x12#\n\x05\x63\x61rds\x18\x01 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\";\n\x06LayOff\x12#\n\x05\x63\x61rds\x18\x01 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\x12\x0c\n\x04meld\x18\x02 \x01(\t\"-\n\x07\x44iscard\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"\xec\x01\n\x04Move\x12.\n\ndraw_stock\x18\x01 \x01(\x0b\x32\x18.kozyr.rami.v1.DrawStockH\x00\x12\x32\n\x0c\x64raw_discard\x18\x02 \x01(\x0b\x32\x1a.kozyr.rami.v1.DrawDiscardH\x00\x12#\n\x04meld\x18\x03 \x01(\x0b\x32\x13.kozyr.rami.v1.MeldH\x00\x12(\n\x07lay_off\x18\x04 \x01(\x0b\x32\x15.kozyr.rami.v1.LayOffH\x00\x12)\n\x07\x64iscard\x18\x05 \x01(\x0b\x32\x16.kozyr.rami.v1.DiscardH\x00\x42\x06\n\x04move\"\x8a\x05\n\x04View\x12\x11\n\x04seat\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\'\n\x07options\x18\x02 \x01(\x0b\x32\x16.kozyr.rami.v1.Options\x12#\n\x05phase\x18\x03 \x01(\x0e\x32\x14.kozyr.rami.v1.Phase\x12\r\n\x05round\x18\x04 \x01(\x05\x12\x0c\n\x04turn\x18\x05 \x01(\x05\x12\x0e\n\x06\x64\x65\x61ler\x18\x06 \x01(\x05\x12\x0e\n\x06to_act\x18\x07 \x03(\x05\x12\"\n\x04hand\x18\x08 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\x12\x13\n\x0bhand_points\x18\t \x01(\x05\x12\x0e\n\x06\x63ounts\x18\n \x03(\x05\x12\'\n\x05melds\x18\x0b \x03(\x0b\x32\x18.kozyr.rami.v1.TableMeld\x12%\n\x07\x64iscard\x18\x0c \x03(\x0e\x32\x14.kozyr.cards.v1.Card\x12\r\n\x05stock\x18\r \x01(\x05\x12(\n\x05known\x18\x0e \x03(\x0b\x32\x19.kozyr.rami.v1.KnownCards\x12)\n\x05\x64rawn\x18\x0f \x01(\x0e\x32\x15.kozyr.rami.v1.SourceH\x01\x88\x01\x01\x12(\n\x05taken\x18\x10 \x01(\x0e\x32\x14.kozyr.cards.v1.CardH\x02\x88\x01\x01\x12\'\n\x04\x64rew\x18\x11 \x01(\x0e\x32\x14.kozyr.cards.v1.CardH\x03\x88\x01\x01\x12\x0c\n\x04idle\x18\x12 \x01(\x05\x12\x0e\n\x06scores\x18\x13 \x03(\x05\x12\x0c\n\x04left\x18\x14 \x03(\x05\x12\x13\n\x06winner\x18\x15 \x01(\x05H\x04\x88\x01\x01\x12\"\n\x05legal\x18\x16 \x03(\x0b\x32\x13.kozyr.rami.v1.MoveB\x07\n\x05_seatB\x08\n\x06_drawnB\x08\n\x06_takenB\x07\n\x05_drewB\t\n\x07_winner\"\x95\x01\n\nRoundDealt\x12\r\n\x05round\x18\x01 \x01(\x05\x12\r\n\x05seats\x18\x02 \x01(\x05\x12\x0e\n\x06\x64\x65\x61ler\x18\x03 \x01(\x05\x12\x0f\n\x07starter\x18\x04 \x01(\x05\x12$\n\x06upcard\x18\x05 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\x12\"\n\x04hand\x18\x06 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\"r\n\tCardDrawn\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12%\n\x06source\x18\x02 \x01(\x0e\x32\x15.kozyr.rami.v1.Source\x12\'\n\x04\x63\x61rd\x18\x03 \x01(\x0e\x32\x14.kozyr.cards.v1.CardH\x00\x88\x01\x01\x42\x07\n\x05_card\"r\n\x08MeldLaid\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0c\n\x04meld\x18\x02 \x01(\t\x12%\n\x04kind\x18\x03 \x01(\x0e\x32\x17.kozyr.rami.v1.MeldKind\x12#\n\x05\x63\x61rds\x18\x04 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\"J\n\x07LaidOff\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0c\n\x04meld\x18\x02 \x01(\t\x12#\n\x05\x63\x61rds\x18\x03 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\"=\n\tDiscarded\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\"\n\x04\x63\x61rd\x18\x02 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"\x90\x01\n\x0bRoundScored\x12\r\n\x05round\x18\x01 \x01(\x05\x12\x0c\n\x04seat\x18\x02 \x01(\x05\x12%\n\x06\x65nding\x18\x03 \x01(\x0e\x32\x15.kozyr.rami.v1.Ending\x12\x0e\n\x06winner\x18\x04 \x01(\x05\x12\x0e\n\x06points\x18\x05 \x03(\x05\x12\r\n\x05gains\x18\x06 \x03(\x05\x12\x0e\n\x06totals\x18\x07 \x03(\x05\"*\n\x08MatchWon\x12\x0e\n\x06winner\x18\x01 \x01(\x05\x12\x0e\n\x06totals\x18\x02 \x03(\x05\"<\n\x0bTurnExpired\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05\x64raws\x18\x02 \x01(\x08\x12\x10\n\x08\x64iscards\x18\x03 \x01(\x08\"\x18\n\x08SeatLeft\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"\xc7\x03\n\tHappening\x12\x30\n\x0bround_dealt\x18\x01 \x01(\x0b\x32\x19.kozyr.rami.v1.RoundDealtH\x00\x12.\n\ncard_drawn\x18\x02 \x01(\x0b\x32\x18.kozyr.rami.v1.CardDrawnH\x00\x12,\n\tmeld_laid\x18\x03 \x01(\x0b\x32\x17.kozyr.rami.v1.MeldLaidH\x00\x12*\n\x08laid_off\x18\x04 \x01(\x0b\x32\x16.kozyr.rami.v1.LaidOffH\x00\x12-\n\tdiscarded\x18\x05 \x01(\x0b\x32\x18.kozyr.rami.v1.DiscardedH\x00\x12\x32\n\x0cround_scored\x18\x06 \x01(\x0b\x32\x1a.kozyr.rami.v1.RoundScoredH\x00\x12,\n\tmatch_won\x18\x07 \x01(\x0b\x32\x17.kozyr.rami.v1.MatchWonH\x00\x12\x32\n\x0cturn_expired\x18\x08 \x01(\x0b\x32\x1a.kozyr.rami.v1.TurnExpiredH\x00\x12,\n\tseat_left\x18\t \x01(\x0b\x32\x17.kozyr.rami.v1.SeatLeftH\x00\x42\x0b\n\thappening*T\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\x11\n\rPHASE_DEALING\x10\x01\x12\x11\n\rPHASE_PLAYING\x10\x02\x12\x0e\n\nPHASE_OVER\x10\x03*F\n\x06Source\x12\x16\n\x12SOURCE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSOURCE_STOCK\x10\x01\x12\x12\n\x0eSOURCE_DISCARD\x10\x02*M\n\x08MeldKind\x12\x19\n\x15MELD_KIND_UNSPECIFIED\x10\x00\x12\x11\n\rMELD_KIND_RUN\x10\x01\x12\x13\n\x0fMELD_KIND_GROUP\x10\x02*]\n\x06\x45nding\x12\x16\n\x12\x45NDING_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x45NDING_WENT_OUT\x10\x01\x12\x14\n\x10\x45NDING_EXHAUSTED\x10\x02\x12\x10\n\x0c\x45NDING_GUARD\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kozyr.rami.v1.rami_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PHASE']._serialized_start=2771
-  _globals['_PHASE']._serialized_end=2855
-  _globals['_SOURCE']._serialized_start=2857
-  _globals['_SOURCE']._serialized_end=2927
-  _globals['_MELDKIND']._serialized_start=2929
-  _globals['_MELDKIND']._serialized_end=3006
-  _globals['_ENDING']._serialized_start=3008
-  _globals['_ENDING']._serialized_end=3101
+  _globals['_PHASE']._serialized_start=2803
+  _globals['_PHASE']._serialized_end=2887
+  _globals['_SOURCE']._serialized_start=2889
+  _globals['_SOURCE']._serialized_end=2959
+  _globals['_MELDKIND']._serialized_start=2961
+  _globals['_MELDKIND']._serialized_end=3038
+  _globals['_ENDING']._serialized_start=3040
+  _globals['_ENDING']._serialized_end=3133
   _globals['_OPTIONS']._serialized_start=72
-  _globals['_OPTIONS']._serialized_end=255
-  _globals['_TABLEMELD']._serialized_start=257
-  _globals['_TABLEMELD']._serialized_end=371
-  _globals['_KNOWNCARDS']._serialized_start=373
-  _globals['_KNOWNCARDS']._serialized_end=436
-  _globals['_DRAWSTOCK']._serialized_start=438
-  _globals['_DRAWSTOCK']._serialized_end=449
-  _globals['_DRAWDISCARD']._serialized_start=451
-  _globals['_DRAWDISCARD']._serialized_end=464
-  _globals['_MELD']._serialized_start=466
-  _globals['_MELD']._serialized_end=509
-  _globals['_LAYOFF']._serialized_start=511
-  _globals['_LAYOFF']._serialized_end=570
-  _globals['_DISCARD']._serialized_start=572
-  _globals['_DISCARD']._serialized_end=617
-  _globals['_MOVE']._serialized_start=620
-  _globals['_MOVE']._serialized_end=856
-  _globals['_VIEW']._serialized_start=859
-  _globals['_VIEW']._serialized_end=1509
-  _globals['_ROUNDDEALT']._serialized_start=1512
-  _globals['_ROUNDDEALT']._serialized_end=1661
-  _globals['_CARDDRAWN']._serialized_start=1663
-  _globals['_CARDDRAWN']._serialized_end=1777
-  _globals['_MELDLAID']._serialized_start=1779
-  _globals['_MELDLAID']._serialized_end=1893
-  _globals['_LAIDOFF']._serialized_start=1895
-  _globals['_LAIDOFF']._serialized_end=1969
-  _globals['_DISCARDED']._serialized_start=1971
-  _globals['_DISCARDED']._serialized_end=2032
-  _globals['_ROUNDSCORED']._serialized_start=2035
-  _globals['_ROUNDSCORED']._serialized_end=2179
-  _globals['_MATCHWON']._serialized_start=2181
-  _globals['_MATCHWON']._serialized_end=2223
-  _globals['_TURNEXPIRED']._serialized_start=2225
-  _globals['_TURNEXPIRED']._serialized_end=2285
-  _globals['_SEATLEFT']._serialized_start=2287
-  _globals['_SEATLEFT']._serialized_end=2311
-  _globals['_HAPPENING']._serialized_start=2314
-  _globals['_HAPPENING']._serialized_end=2769
+  _globals['_OPTIONS']._serialized_end=287
+  _globals['_TABLEMELD']._serialized_start=289
+  _globals['_TABLEMELD']._serialized_end=403
+  _globals['_KNOWNCARDS']._serialized_start=405
+  _globals['_KNOWNCARDS']._serialized_end=468
+  _globals['_DRAWSTOCK']._serialized_start=470
+  _globals['_DRAWSTOCK']._serialized_end=481
+  _globals['_DRAWDISCARD']._serialized_start=483
+  _globals['_DRAWDISCARD']._serialized_end=496
+  _globals['_MELD']._serialized_start=498
+  _globals['_MELD']._serialized_end=541
+  _globals['_LAYOFF']._serialized_start=543
+  _globals['_LAYOFF']._serialized_end=602
+  _globals['_DISCARD']._serialized_start=604
+  _globals['_DISCARD']._serialized_end=649
+  _globals['_MOVE']._serialized_start=652
+  _globals['_MOVE']._serialized_end=888
+  _globals['_VIEW']._serialized_start=891
+  _globals['_VIEW']._serialized_end=1541
+  _globals['_ROUNDDEALT']._serialized_start=1544
+  _globals['_ROUNDDEALT']._serialized_end=1693
+  _globals['_CARDDRAWN']._serialized_start=1695
+  _globals['_CARDDRAWN']._serialized_end=1809
+  _globals['_MELDLAID']._serialized_start=1811
+  _globals['_MELDLAID']._serialized_end=1925
+  _globals['_LAIDOFF']._serialized_start=1927
+  _globals['_LAIDOFF']._serialized_end=2001
+  _globals['_DISCARDED']._serialized_start=2003
+  _globals['_DISCARDED']._serialized_end=2064
+  _globals['_ROUNDSCORED']._serialized_start=2067
+  _globals['_ROUNDSCORED']._serialized_end=2211
+  _globals['_MATCHWON']._serialized_start=2213
+  _globals['_MATCHWON']._serialized_end=2255
+  _globals['_TURNEXPIRED']._serialized_start=2257
+  _globals['_TURNEXPIRED']._serialized_end=2317
+  _globals['_SEATLEFT']._serialized_start=2319
+  _globals['_SEATLEFT']._serialized_end=2343
+  _globals['_HAPPENING']._serialized_start=2346
+  _globals['_HAPPENING']._serialized_end=2801
 # @@protoc_insertion_point(module_scope)

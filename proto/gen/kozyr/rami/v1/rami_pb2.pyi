@@ -136,6 +136,7 @@ class Options(_message.Message):
     DISCARD_TO_WIN_FIELD_NUMBER: _builtins.int
     FORBID_SAME_DISCARD_FIELD_NUMBER: _builtins.int
     TARGET_FIELD_NUMBER: _builtins.int
+    REVEAL_FIELD_NUMBER: _builtins.int
     ace_high: _builtins.bool
     """An ace left in a hand counts 11 points instead of 1; default false."""
     discard_to_win: _builtins.bool
@@ -146,6 +147,8 @@ class Options(_message.Message):
     """
     target: _builtins.int
     """The total that wins the match, 1 to 10000; default 100."""
+    reveal: _builtins.str
+    """What is laid open at the end: `full` (default), or `own` for each player's own and played cards."""
     def __init__(
         self,
         *,
@@ -153,10 +156,11 @@ class Options(_message.Message):
         discard_to_win: _builtins.bool | None = ...,
         forbid_same_discard: _builtins.bool | None = ...,
         target: _builtins.int | None = ...,
+        reveal: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ace_high", b"_ace_high", "_discard_to_win", b"_discard_to_win", "_forbid_same_discard", b"_forbid_same_discard", "_target", b"_target", "ace_high", b"ace_high", "discard_to_win", b"discard_to_win", "forbid_same_discard", b"forbid_same_discard", "target", b"target"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ace_high", b"_ace_high", "_discard_to_win", b"_discard_to_win", "_forbid_same_discard", b"_forbid_same_discard", "_reveal", b"_reveal", "_target", b"_target", "ace_high", b"ace_high", "discard_to_win", b"discard_to_win", "forbid_same_discard", b"forbid_same_discard", "reveal", b"reveal", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ace_high", b"_ace_high", "_discard_to_win", b"_discard_to_win", "_forbid_same_discard", b"_forbid_same_discard", "_target", b"_target", "ace_high", b"ace_high", "discard_to_win", b"discard_to_win", "forbid_same_discard", b"forbid_same_discard", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ace_high", b"_ace_high", "_discard_to_win", b"_discard_to_win", "_forbid_same_discard", b"_forbid_same_discard", "_reveal", b"_reveal", "_target", b"_target", "ace_high", b"ace_high", "discard_to_win", b"discard_to_win", "forbid_same_discard", b"forbid_same_discard", "reveal", b"reveal", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ace_high: _TypeAlias = _typing.Literal["ace_high"]  # noqa: Y015
     _WhichOneofArgType__ace_high: _TypeAlias = _typing.Literal["_ace_high", b"_ace_high"]  # noqa: Y015
@@ -164,6 +168,8 @@ class Options(_message.Message):
     _WhichOneofArgType__discard_to_win: _TypeAlias = _typing.Literal["_discard_to_win", b"_discard_to_win"]  # noqa: Y015
     _WhichOneofReturnType__forbid_same_discard: _TypeAlias = _typing.Literal["forbid_same_discard"]  # noqa: Y015
     _WhichOneofArgType__forbid_same_discard: _TypeAlias = _typing.Literal["_forbid_same_discard", b"_forbid_same_discard"]  # noqa: Y015
+    _WhichOneofReturnType__reveal: _TypeAlias = _typing.Literal["reveal"]  # noqa: Y015
+    _WhichOneofArgType__reveal: _TypeAlias = _typing.Literal["_reveal", b"_reveal"]  # noqa: Y015
     _WhichOneofReturnType__target: _TypeAlias = _typing.Literal["target"]  # noqa: Y015
     _WhichOneofArgType__target: _TypeAlias = _typing.Literal["_target", b"_target"]  # noqa: Y015
     @_typing.overload
@@ -172,6 +178,8 @@ class Options(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__discard_to_win) -> _WhichOneofReturnType__discard_to_win | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__forbid_same_discard) -> _WhichOneofReturnType__forbid_same_discard | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reveal) -> _WhichOneofReturnType__reveal | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__target) -> _WhichOneofReturnType__target | None: ...
 

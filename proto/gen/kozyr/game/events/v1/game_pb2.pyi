@@ -293,21 +293,27 @@ class DealSeeded(_message.Message):
 
     DEAL_FIELD_NUMBER: _builtins.int
     SEED_HASH_FIELD_NUMBER: _builtins.int
+    CARDS_ROOT_FIELD_NUMBER: _builtins.int
     deal: _builtins.int
     """The deal's number, from 1."""
     seed_hash: _builtins.bytes
     """SHA-256 of the deal's seed."""
+    cards_root: _builtins.bytes
+    """The root over the deck's salted cards, 32 bytes, where cards are opened one by one."""
     def __init__(
         self,
         *,
         deal: _builtins.int = ...,
         seed_hash: _builtins.bytes = ...,
+        cards_root: _builtins.bytes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cards_root", b"_cards_root", "cards_root", b"cards_root"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deal", b"deal", "seed_hash", b"seed_hash"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cards_root", b"_cards_root", "cards_root", b"cards_root", "deal", b"deal", "seed_hash", b"seed_hash"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__cards_root: _TypeAlias = _typing.Literal["cards_root"]  # noqa: Y015
+    _WhichOneofArgType__cards_root: _TypeAlias = _typing.Literal["_cards_root", b"_cards_root"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cards_root) -> _WhichOneofReturnType__cards_root | None: ...
 
 Global___DealSeeded: _TypeAlias = DealSeeded  # noqa: Y015
 
@@ -454,7 +460,7 @@ class GameFinished(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     SERVER_SEED_FIELD_NUMBER: _builtins.int
     server_seed: _builtins.bytes
-    """The server's seed."""
+    """The server's seed; empty where cards are opened one by one."""
     @_builtins.property
     def result(self) -> _view_pb2.Result:
         """How it came out."""

@@ -1,0 +1,75 @@
+"""`kozyr verify`: receipts checked offline, with no server."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from services.cli.addresses import add_data, settings
+from services.cli.outcome import USAGE, Failure
+from services.cli.profile import ProfileFile
+from services.cli.seeds import SIGNER
+from services.cli.terminal import command
+from verifier.__main__ import check
+from verifier.keys import read_keys
+from verifier.receipt import load
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    made = command(
+        "verify",
+        "Check receipts offline: hash chain, secrets, seeds, every deal and every decision of the "
+        "rules, result, payouts and signature. Exits 1 and names the first thing that is wrong.",
+        "kozyr verify game.json --mine",
+    )
+    made.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a receipt")
+    made.add_argument(
+        "--trusted",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="KEYFILE",
+        help="a public key of the game service (PEM; default: game*.pub of the key folder, and "
+        "without any the key in the receipt)",
+    )
+    made.add_argument(
+        "--mine", action="store_true", help="check also that your own acknowledged seed is in it"
+    )
+    made.add_argument("--profile", default="player", help="which of your accounts (player)")
+    made.add_argument("--json", action="store_true", help="one JSON object a receipt")
+    add_data(made)
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check them."""
+    folder = settings(arguments).keys()
+    named = arguments.trusted or sorted(folder.glob(f"{SIGNER}.pub")) + sorted(
+        folder.glob(f"{SIGNER}.*.pub")
+    )
+    try:
+        trusted = read_keys(named)
+    except OSError as error:
+        raise Failure(f"{error.filename}: {error.strerror}", USAGE) from None
+    except ValueError as error:
+        raise Failure(str(error), USAGE) from None
+    kept = _kept(arguments.profile) if arguments.mine else _nothing
+    return check(arguments.files, trusted, kept, as_json=arguments.json)
+
+
+def _kept(profile: str) -> Callable[[bytes], bytes | None]:
+    """What the profile keeps of the game that a receipt is of; raises Failure for nothing."""
+    folder = ProfileFile(profile).acknowledgements
+
+    def find(document: bytes) -> bytes:
+        path = folder / f"{load(document).game}.json"
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise Failure(f"{path}: {error.strerror}: nothing was acknowledged to you") from None
+
+    return find
+
+
+def _nothing(document: bytes) -> None:
+    return None

@@ -1,0 +1,129 @@
+"""What the service itself could forge, with a new chain and a genuine signature, is found."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from services.runtime.signing import sign_receipt
+from tests.verifier.played import KEY, played
+from verifier.chain import GENESIS, link, secret_digest
+from verifier.receipt import load
+from verifier.verify import verify
+from verifier.wrong import Wrong
+
+
+def forged(whole: dict[str, Any]) -> bytes:
+    """A receipt whose chain is made again and which is signed by the service's own key."""
+    trusted = whole["receipt"]
+    previous = GENESIS
+    for at, row in enumerate(trusted["rows"]):
+        if row["secret"] is not None:
+            made = secret_digest(bytes.fromhex(row["salt"]), bytes.fromhex(row["secret"]))
+            row["secret_digest"] = made.hex()
+        read = load(json.dumps(whole).encode())
+        previous = link(previous, read.game, read.rows[at])
+        row["hash"] = trusted["head"] = previous.hex()
+    trusted["version"] = len(trusted["rows"])
+    whole["signature"]["signature"] = sign_receipt(KEY, trusted).hex()
+    return json.dumps(whole).encode()
+
+
+def row_of(whole: dict[str, Any], name: str, number: int = 0) -> dict[str, Any]:
+    """The row of an event's name."""
+    rows = [row for row in whole["receipt"]["rows"] if row["name"] == name]
+    found: dict[str, Any] = rows[number]
+    return found
+
+
+def swap_deck(whole: dict[str, Any]) -> int:
+    """Other cards were dealt."""
+    row = row_of(whole, "durak.Dealt")
+    deck = bytearray.fromhex(row["secret"])
+    deck[3], deck[7] = deck[7], deck[3]
+    row["secret"] = deck.hex()
+    return int(row["version"])
+
+
+def drop_move(whole: dict[str, Any]) -> int:
+    """A move was taken out."""
+    rows = whole["receipt"]["rows"]
+    at = next(n for n, row in enumerate(rows) if row["name"] == "durak.Attacked")
+    end = next(n for n in range(at + 1, len(rows)) if rows[n]["request_id"] is not None)
+    del rows[at:end]
+    for number, row in enumerate(rows, start=1):
+        row["version"] = number
+    return at + 1
+
+
+def other_seed(whole: dict[str, Any]) -> int:
+    """A player's seed was exchanged."""
+    row = row_of(whole, "game.SeedRevealed")
+    row["payload"] = row["payload"][:-2] + ("00" if row["payload"][-2:] != "00" else "01")
+    return int(row["version"])
+
+
+def other_hash(whole: dict[str, Any]) -> int:
+    """A deal's seed was not the one whose hash was published."""
+    row = row_of(whole, "game.DealSeeded")
+    row["payload"] = row["payload"][:-2] + ("00" if row["payload"][-2:] != "00" else "01")
+    return int(row["version"])
+
+
+def late_move(whole: dict[str, Any]) -> int:
+    """A move was taken after its time."""
+    row = row_of(whole, "durak.Attacked")
+    for each in whole["receipt"]["rows"][row["version"] - 1 :]:
+        each["recorded_at"] += 3_600_000_000
+    return int(row["version"])
+
+
+FORGERIES = (swap_deck, drop_move, other_seed, other_hash, late_move)
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_what_the_service_itself_forges_is_found_by_the_rules(forgery: Any) -> None:
+    """With the chain made again and a genuine signature: the first wrong version is named."""
+    number = next(n for n in range(50) if played("durak", n).state.seats[0].seed)
+    whole = json.loads(played("durak", number).receipt())
+    verify(forged(copy.deepcopy(whole)))
+    version = forgery(whole)
+    with pytest.raises(Wrong) as wrong:
+        verify(forged(whole))
+    assert wrong.value.where == f"version {version}"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("server_seed", "00" * 32),
+        ("rules", "durak 9.9.9"),
+        ("payouts", []),
+        ("result", None),
+        ("ended", False),
+        ("game", "01890a5d-ac96-774b-bcce-b302099a8057"),
+    ],
+)
+def test_a_claim_that_the_log_does_not_bear_out_is_refused(field: str, value: Any) -> None:
+    """Although the service signed it."""
+    whole = json.loads(played("azi", 0).receipt())
+    assert whole["receipt"][field] != value
+    whole["receipt"][field] = value
+    with pytest.raises(Wrong):
+        verify(forged(whole))
+
+
+def test_payouts_are_what_the_log_says() -> None:
+    """To the chip, for every seat; one chip moved from seat to seat is refused."""
+    whole = json.loads(played("azi", 0).receipt())
+    lines = whole["receipt"]["payouts"]
+    chips = [
+        [int(line[k]) for k in ("brought", "paid_in", "paid_out", "ends_with")] for line in lines
+    ]
+    assert all(brought - paid_in + out == end for brought, paid_in, out, end in chips)
+    assert sum(line[0] for line in chips) == sum(line[3] for line in chips)
+    lines[0]["ends_with"] = str(int(lines[0]["ends_with"]) + 1)
+    lines[1]["ends_with"] = str(int(lines[1]["ends_with"]) - 1)
+    with pytest.raises(Wrong, match=r"receipt\.payouts"):
+        verify(forged(whole))

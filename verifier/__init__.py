@@ -1,0 +1,1 @@
+"""Checks receipts of Kozyr's games without any server: the standard library and `engines` alone."""
