@@ -33,7 +33,7 @@ def cards(of: int) -> tuple[Card, ...]:
 
 def points(hand: int, ace_high: bool) -> int:
     """What the cards cost in a hand (RAMI-23)."""
-    return _worth(hand, _WORTH[ace_high]) >> _COUNT
+    return worth_of(hand, WORTH[ace_high]) >> _COUNT
 
 
 def melds_in(hand: int) -> list[int]:
@@ -49,12 +49,32 @@ def melds_in(hand: int) -> list[int]:
             run |= above
             above <<= 1
             found.append(run)
-    ranks = _ranks_of_three(hand)
+    for groups in groups_in(hand):
+        found += groups
+    return found
+
+
+def groups_in(hand: int) -> list[list[int]]:
+    """The groups that can be laid from a hand, those of one rank together."""
+    spades, hearts = hand & _ROW, hand >> _SUIT & _ROW
+    diamonds, clubs = hand >> 2 * _SUIT & _ROW, hand >> 3 * _SUIT
+    ranks = spades & hearts & (diamonds | clubs) | diamonds & clubs & (spades | hearts)
+    found = []
     while ranks:
         low = ranks & -ranks
         ranks ^= low
-        found += _groups(hand & low * _COLUMN)
+        found.append(_groups_of(hand & low * _COLUMN))
     return found
+
+
+def _groups_of(same: int) -> list[int]:
+    """The groups in three or four cards of one rank."""
+    first = same & same - 1
+    second = first & first - 1
+    third = second & second - 1
+    if not third:
+        return [same]
+    return [same, first, same ^ first ^ second, same ^ second ^ third, same ^ third]
 
 
 def is_run(meld: int) -> bool:
@@ -94,45 +114,24 @@ def best_melds(hand: int, ace_high: bool) -> tuple[int, ...]:
 
     Groups are tried in every way; of what they leave, every stretch of three or more is a run.
     """
-    groups, rest = _best(hand, _WORTH[ace_high])
-    return (*groups, *_stretches(_run_cards(rest)))
+    groups, rest = _best(hand, WORTH[ace_high])
+    return (*groups, *stretches(run_cards(rest)))
 
 
 def deadwood(hand: int, ace_high: bool) -> int:
     """The cards that are left when the hand is laid by `best_melds`."""
-    rest = _best(hand, _WORTH[ace_high])[1]
-    return rest & ~_run_cards(rest)
+    rest = _best(hand, WORTH[ace_high])[1]
+    return rest & ~run_cards(rest)
 
 
 def _best(hand: int, worth: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
     """The groups to lay, and the hand without them."""
-    ranks = _ranks_of_three(hand)
-    if not ranks:
-        return (), hand
     ways: list[tuple[tuple[int, ...], int]] = [((), hand)]
-    while ranks:
-        low = ranks & -ranks
-        ranks ^= low
-        groups = _groups(hand & low * _COLUMN)
+    for groups in groups_in(hand):
         ways += [((*laid, group), rest ^ group) for laid, rest in ways for group in groups]
-    return min(ways, key=lambda way: _worth(way[1] & ~_run_cards(way[1]), worth))
-
-
-def _ranks_of_three(hand: int) -> int:
-    """The ranks, as bits of the lowest row, of which the hand has three suits or all."""
-    spades, hearts = hand & _ROW, hand >> _SUIT & _ROW
-    diamonds, clubs = hand >> 2 * _SUIT & _ROW, hand >> 3 * _SUIT
-    return spades & hearts & (diamonds | clubs) | diamonds & clubs & (spades | hearts)
-
-
-def _groups(same: int) -> list[int]:
-    """The groups in three or four cards of one rank."""
-    first = same & same - 1
-    second = first & first - 1
-    third = second & second - 1
-    if not third:
-        return [same]
-    return [same, first, same ^ first ^ second, same ^ second ^ third, same ^ third]
+    if len(ways) == 1:
+        return ways[0]
+    return min(ways, key=lambda way: worth_of(way[1] & ~run_cards(way[1]), worth))
 
 
 def _column(low: int) -> int:
@@ -140,21 +139,30 @@ def _column(low: int) -> int:
     return _COLUMN << (low.bit_length() - 1) % _SUIT
 
 
-def _run_cards(hand: int) -> int:
+def run_cards(hand: int) -> int:
     """The cards of every stretch of three or more in a suit."""
     starts = hand & hand >> 1 & hand >> 2 & _RUN_STARTS
     return starts | starts << 1 | starts << 2
 
 
-def _stretches(runs: int) -> list[int]:
-    """Cards of runs, each whole run by itself."""
+def stretches(cards: int) -> list[int]:
+    """The cards, those of a suit that follow each other together."""
     found = []
-    while runs:
-        run = low = runs & -runs
-        while (low := low << 1) & runs & _ABOVE_TWO:
-            run |= low
-        runs ^= run
-        found.append(run)
+    while cards:
+        stretch = low = cards & -cards
+        while (low := low << 1) & cards & _ABOVE_TWO:
+            stretch |= low
+        cards ^= stretch
+        found.append(stretch)
+    return found
+
+
+def touching(ends: int, hand: int) -> int:
+    """The cards of every stretch of the hand that has one of `ends`."""
+    found, grown = 0, ends & hand
+    while found != grown:
+        found = grown
+        grown |= (found << 1 & _ABOVE_TWO | found >> 1 & _BELOW_ACE) & hand
     return found
 
 
@@ -162,7 +170,8 @@ _COUNT = 6
 """Bits for the number of cards below their points."""
 
 
-def _worth(hand: int, worth: tuple[int, ...]) -> int:
+def worth_of(hand: int, worth: tuple[int, ...]) -> int:
+    """What the cards cost by a row of `WORTH`: by points, then by their number."""
     return (
         worth[hand & _ROW]
         + worth[hand >> _SUIT & _ROW]
@@ -180,4 +189,5 @@ def _worths(ace_high: bool) -> tuple[int, ...]:
     return tuple(found)
 
 
-_WORTH = (_worths(False), _worths(True))
+WORTH = (_worths(False), _worths(True))
+"""Without and with `ace_high`."""
