@@ -1,9 +1,11 @@
 """Appends for tests, short to write."""
 
+import asyncio
 import hashlib
 from uuid import UUID
 
-from services.kernel.envelope import Append, NewEvent, Plan
+from services.kernel.envelope import Append, Appended, NewEvent, Plan
+from services.runtime.store.sql import SqlStore
 
 STREAM = UUID("018bcfe5-6800-7000-8000-000000000001")
 OTHER = UUID("018bcfe5-6800-7000-8000-000000000002")
@@ -48,3 +50,8 @@ def append(
         plan=plan,
         not_after=not_after,
     )
+
+
+async def together(store: SqlStore, *appends: Append) -> list[Appended | BaseException]:
+    """What becomes of appends that are sent at once, so that they share a batch."""
+    return await asyncio.gather(*map(store.append, appends), return_exceptions=True)

@@ -2,17 +2,16 @@
 
 import asyncio
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
 import pytest
-from sqlalchemy import text
 
-from services.kernel.envelope import Append, Appended, Due, Plan
+from services.kernel.envelope import Appended, Due, Plan
 from services.kernel.errors import Kind, Refused
-from services.runtime.database import open_engine, read, write
-from services.runtime.migrate import migrate
-from services.runtime.store import committer, migrations
+from services.runtime.database import read
+from services.runtime.store import committer
 from services.runtime.store.api import (
     Conflict,
     Late,
@@ -22,20 +21,13 @@ from services.runtime.store.api import (
     Unstorable,
 )
 from services.runtime.store.audit import verify_stream
-from services.runtime.store.postgres import PostgresWriter
+from services.runtime.store.committer import NOTHING, Committer, Pending, Verdict, made_ready
 from services.runtime.store.sql import SqlStore
 from services.runtime.streams import Streams
-from tests import postgres
-from tests.runtime.appends import OTHER, STREAM, append, body, numbered
+from tests.runtime.appends import OTHER, STREAM, append, body, numbered, together
 from tests.runtime.conftest import KEYS, Clock
 from tests.runtime.counters import COUNTER, Add
-from tests.runtime.line import line_to
 from tests.runtime.owner import as_owner
-
-
-async def together(store: SqlStore, *appends: Append) -> list[Appended | BaseException]:
-    """What becomes of appends that are sent at once, so that they share a batch."""
-    return await asyncio.gather(*map(store.append, appends), return_exceptions=True)
 
 
 def sizes(store: SqlStore) -> list[int]:
@@ -232,147 +224,49 @@ async def test_a_committer_that_fails_says_so_to_everybody(
             await refused
 
 
-# --------------------------------------------------------------------------------------- PostgreSQL
+@pytest.mark.parametrize("seed", range(20))
+async def test_lanes_keep_streams_apart(seed: int) -> None:
+    """Whenever appends come and however long batches take: no more batches under way than lanes,
+    no stream in two of them, those of a stream in their order, and a verdict for each, once."""
+    chance = random.Random(seed)
+    lanes = 1 + seed % 3
+    under_way: list[set[UUID]] = []
+    most = 0
+    written: dict[UUID, list[int]] = {}
 
+    async def write(batch: Sequence[Pending]) -> list[Verdict]:
+        nonlocal most
+        mine = {pending.append.stream for pending in batch}
+        assert len(mine) == len(batch)
+        assert all(mine.isdisjoint(others) for others in under_way)
+        under_way.append(mine)
+        most = max(most, len(under_way))
+        for _ in range(chance.randrange(6)):
+            await asyncio.sleep(0)
+        under_way.remove(mine)
+        if len(batch) > 1 and chance.random() < 0.1:
+            raise Unstorable("not together")
+        for pending in batch:
+            written.setdefault(pending.append.stream, []).append(pending.append.expected)
+        return [Verdict(pending.append.expected % 3) for pending in batch]
 
-async def test_a_proposed_time_that_is_off_is_made_anew(postgres_url: str) -> None:
-    """However wrong the estimate of the database's clock, an event's time is the database's."""
-    await migrate(postgres_url, [migrations.FOLDER])
-    store = SqlStore(open_engine(postgres_url), KEYS)
-    await store.append(append(0))
-    assert isinstance(store._writer, PostgresWriter)
-    estimate = store._writer._estimate
-    for version, off in enumerate((-10_000_000, 10_000_000, -3_600_000_000, 3_600_000_000), 1):
-        estimate._low += off
-        estimate._high += off
-        before = await store.now()
-        stored = await store.append(append(version))
-        assert before - 100_000 <= stored.events[0].recorded_at <= await store.now()
-    assert await verify_stream(store, STREAM) is None
-    await store.close()
+    lanes_at_work = Committer(write, lanes)
 
+    async def send(place: int) -> None:
+        for _ in range(chance.randrange(4)):
+            await asyncio.sleep(0)
+        wanted = append(place, stream=numbered(chance.randrange(60)))
+        pending = made_ready(wanted, NOTHING, None, bytes)
+        sent.setdefault(wanted.stream, []).append(place)
+        assert await lanes_at_work.commit(pending) is Verdict(place % 3)
 
-async def test_an_event_is_never_before_the_one_it_follows(postgres_url: str) -> None:
-    """Also where the stream's last time lies ahead of the database's clock."""
-    await migrate(postgres_url, [migrations.FOLDER])
-    ahead = 4_000_000_000_000_000
-    engine = open_engine(postgres_url)
-    early = SqlStore(engine, KEYS, clock=lambda: ahead)
-    first = await early.append(append(0))
-    store = SqlStore(engine, KEYS)
-    second = await store.append(append(1))
-    assert second.events[0].recorded_at == first.events[0].recorded_at == ahead
-    with pytest.raises(Conflict):
-        await store.append(append(1, request="other"))
-    await early.close()
-    await store.close()
-
-
-async def test_a_batch_whose_answer_was_lost_is_found(postgres_url: str) -> None:
-    """The line is cut once a batch was sent: each append acts once, and its sender learns it."""
-    await migrate(postgres_url, [migrations.FOLDER])
-    async with line_to(postgres_url) as line:
-        store = SqlStore(open_engine(line.url), KEYS)
-        await together(store, *(append(0, stream=numbered(n)) for n in range(20)))
-        line.cut_after = body("the last")
-        plan = Plan(due=(Due("turn", "", 5),))
-        outcomes = await together(
-            store,
-            *(
-                append(1, stream=numbered(n), said="the last", secret=b"hidden", plan=plan)
-                for n in range(20)
-            ),
-        )
-        assert line.was_cut
-        assert [type(one) for one in outcomes] == [Appended] * 20
-        for number, outcome in enumerate(outcomes):
-            assert isinstance(outcome, Appended)
-            assert not outcome.repeated or outcome.version == 2
-            assert await store.read(numbered(number), after=1) == list(outcome.events)
-        await store.close()
-
-
-async def test_terminated_backends_lose_nothing(postgres_url: str) -> None:
-    """The server ends our connections again and again under load: what was acknowledged is
-    stored, once, at its version."""
-    await migrate(postgres_url, [migrations.FOLDER])
-    store = SqlStore(open_engine(postgres_url), KEYS)
-    name = postgres_url.rpartition("/")[2]
-    chance = random.Random(1)
-    acknowledged: dict[UUID, int] = {}
-    working = True
-
-    async def play(stream: UUID) -> None:
-        version = 0
-        while working:
-            try:
-                outcome = await store.append(append(version, f"E{version}", stream=stream))
-            except StoreUnavailable:
-                continue  # unknown: the same again
-            version = acknowledged[stream] = outcome.version
-
-    players = [asyncio.create_task(play(numbered(number))) for number in range(30)]
-    ending = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608
-    url = postgres.server_url()
-    for _ in range(12):
-        await asyncio.sleep(chance.random() / 5)
-        await asyncio.to_thread(postgres.execute, url, ending)
-    working = False
-    async with asyncio.timeout(30):
-        await asyncio.gather(*players)
-    assert len(acknowledged) == 30
-    for stream, version in acknowledged.items():
-        rows = await store.read(stream)
-        assert len(rows) == version
-        assert [row.name for row in rows] == [f"E{number}" for number in range(version)]
-        assert await verify_stream(store, stream) is None
-    await store.close()
-
-
-async def test_a_row_that_is_locked_holds_up_nobody_else(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only the append whose head somebody holds fails; the rest of its batch is stored."""
-    monkeypatch.setattr("services.runtime.database.LOCK_MS", 100)
-    await migrate(postgres_url, [migrations.FOLDER])
-    store = SqlStore(open_engine(postgres_url), KEYS)
-    await together(store, *(append(0, stream=numbered(n)) for n in range(5)))
-    async with write(store._engine) as connection:
-        await connection.execute(
-            text("SELECT * FROM heads WHERE stream = :stream FOR UPDATE"), {"stream": numbered(2)}
-        )
-        outcomes = await together(store, *(append(1, stream=numbered(n)) for n in range(5)))
-    assert [isinstance(one, StoreUnavailable) for one in outcomes] == [
-        *(False, False, True, False, False),
-    ]
-    assert (await store.append(append(1, stream=numbered(2)))).version == 2
-    await store.close()
-
-
-async def test_a_large_batch_probes_indexes(postgres_url: str) -> None:
-    """The plan of the statement reads no table as a whole and joins no two sets of the batch."""
-    await migrate(postgres_url, [migrations.FOLDER])
-    store = SqlStore(open_engine(postgres_url), KEYS)
-    plan = Plan(due=(Due("turn", "", 5),), done=(("turn", "x"),), tags=("azi",))
-    await together(
-        store, *(append(0, stream=numbered(n), secret=b"hidden", plan=plan) for n in range(5))
-    )
-    await together(
-        store, *(append(1, stream=numbered(n), secret=b"hidden", plan=plan) for n in range(5))
-    )
-    assert isinstance(store._writer, PostgresWriter)
-    connection = store._writer._connection
-    seen = 0
-    for prepared in store._writer._prepared.values():
-        arguments = [None] * len(prepared.get_parameters())
-        lines = await connection.fetch(f"EXPLAIN {prepared.get_query()}", *arguments)
-        told = "\n".join(line[0] for line in lines)
-        assert "Index" in told
-        for wrong in ("Seq Scan", "Hash", "Merge", "Materialize"):
-            assert wrong not in told
-        seen += 1
-    assert seen >= 2
-    await store.close()
+    sent: dict[UUID, list[int]] = {}
+    await asyncio.gather(*(send(place) for place in range(300)))
+    await lanes_at_work.finish()
+    assert written == sent
+    assert most == lanes
+    assert not lanes_at_work._behind
+    assert (lanes_at_work._appends, lanes_at_work._octets) == (0, 0)
 
 
 async def test_readers_see_no_part_of_a_batch_before_it_is_committed(store: SqlStore) -> None:

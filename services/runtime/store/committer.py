@@ -1,12 +1,13 @@
 """Group commit: appends that arrive while one transaction runs share the next one.
 
-One task drains the queue and never waits to fill a batch: the batch is what has come in since the
-last one began. A batch holds at most one append of a stream; others of that stream wait for the
-next, where they meet the head the first has left. Each append is won or lost by itself.
+Few tasks, the lanes, drain the queue and never wait to fill a batch: the batch is what has come in
+since the last one began. With two lanes and enough to write, the database works on one batch while
+we make the next. No two appends of a stream are under way at once: others of that stream wait until
+the first is decided and meet the head it has left. Each append is won or lost by itself.
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -23,6 +24,8 @@ log = structlog.get_logger(__name__)
 
 BATCH_APPENDS = 512
 BATCH_OCTETS = 1 << 20
+LANE_APPENDS = 16
+"""So many appends are worth a lane more: a transaction costs as much as about as many rows."""
 QUEUE_APPENDS = 16_384
 QUEUE_OCTETS = 32 << 20
 """What may wait; one append more is refused as Overloaded."""
@@ -84,15 +87,8 @@ class Pending:
     follows: Mark
     rows: tuple[Recorded, ...] = ()
     verdict: "asyncio.Future[Verdict] | None" = None
-
-    @property
-    def octets(self) -> int:
-        """About how much of a batch it fills."""
-        append = self.append
-        size = len(append.events) * (EVENT_OCTETS + len(append.metadata))
-        for event in append.events:
-            size += len(event.payload) + (0 if event.secret is None else len(event.secret))
-        return size
+    octets: int = 0
+    """About how much of a batch it fills."""
 
 
 def made_ready(
@@ -124,82 +120,119 @@ Write = Callable[[Sequence[Pending]], Awaitable[Sequence[Verdict]]]
 StoreUnavailable when that is not known."""
 
 
-class Committer:
-    """The one writer of a store in this process."""
+def octets(append: Append) -> int:
+    """About how much of a batch an append fills."""
+    size = len(append.events) * (EVENT_OCTETS + len(append.metadata))
+    for event in append.events:
+        size += len(event.payload) + (0 if event.secret is None else len(event.secret))
+    return size
 
-    def __init__(self, write: Write) -> None:
+
+class Committer:
+    """The one writer of a store in this process, with so many batches under way at most."""
+
+    def __init__(self, write: Write, lanes: int = 1) -> None:
         self._write = write
-        self._waiting: OrderedDict[UUID, deque[Pending]] = OrderedDict()
+        self._lanes = lanes
+        self._ready: deque[Pending] = deque()
+        self._behind: dict[UUID, deque[Pending] | None] = {}
+        """By stream with an append that is ready or under way: those that wait for it."""
         self._appends = 0
         self._octets = 0
-        self._batch: Sequence[Pending] = ()
-        self._drain: asyncio.Task[None] | None = None
+        self._running: set[asyncio.Task[None]] = set()
+        self._under_way = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._broken: BaseException | None = None
 
     def commit(self, pending: Pending) -> "asyncio.Future[Verdict]":
         """Queues an append and gives what to await; one that is given up is stored all the same.
 
-        Raises Overloaded, and StoreUnavailable for good once the task has failed.
+        Raises Overloaded, and StoreUnavailable for good once a lane has failed.
         """
         self.require_alive()
-        size = pending.octets
+        size = pending.octets = octets(pending.append)
         if self._appends >= QUEUE_APPENDS or self._octets + size > QUEUE_OCTETS:
             raise Overloaded
-        verdict: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        if self._loop is None or not self._running:
+            self._loop = asyncio.get_running_loop()  # which asks the system each time
+        verdict: asyncio.Future[Verdict] = self._loop.create_future()
         pending.verdict = verdict
         stream = pending.append.stream
-        if queue := self._waiting.get(stream):
+        if stream not in self._behind:
+            self._behind[stream] = None
+            self._ready.append(pending)
+        elif (queue := self._behind[stream]) is not None:
             queue.append(pending)
         else:
-            self._waiting[stream] = deque((pending,))
+            self._behind[stream] = deque((pending,))
         self._appends += 1
         self._octets += size
-        if self._drain is None:
-            self._drain = asyncio.create_task(self._run(), name="committer")
+        if not self._running or (self._under_way and len(self._ready) == LANE_APPENDS):
+            self._open_lane()
         return verdict
 
     def require_alive(self) -> None:
-        """Raises StoreUnavailable once the task has failed: nothing will be stored any more."""
+        """Raises StoreUnavailable once a lane has failed: nothing will be stored any more."""
         if self._broken is not None:
             raise StoreUnavailable("the committer of this process has failed")
 
     async def finish(self) -> None:
         """Waits until nothing is queued."""
-        while self._drain is not None:
-            await asyncio.wait([self._drain])
+        while self._running:
+            await asyncio.wait(self._running)
+
+    def _open_lane(self) -> None:
+        if self._loop and len(self._running) < self._lanes and self._broken is None:
+            self._running.add(self._loop.create_task(self._run(), name="committer"))
 
     async def _run(self) -> None:
+        batch: Sequence[Pending] = ()
         try:
-            while self._waiting:
-                self._batch = self._take()
-                await self._commit(self._batch)
-                self._batch = ()
+            while self._ready and self._broken is None:
+                batch = self._take()
+                if len(self._ready) >= LANE_APPENDS:
+                    self._open_lane()
+                self._under_way += 1
+                try:
+                    await self._commit(batch)
+                finally:
+                    self._under_way -= 1
+                self._follow(batch)
+                batch = ()
+                if self._ready:
+                    await asyncio.sleep(0)  # whoever was answered may have more to write
         except Exception as error:
             log.exception("committer_failed")
             self._broken = error
-            self._fail()
+            self._fail(batch)
         except asyncio.CancelledError:  # the loop ends
-            self._fail()
+            self._fail(batch)
             raise
         finally:
-            self._drain = None
+            if task := asyncio.current_task(self._loop):
+                self._running.discard(task)
 
     def _take(self) -> list[Pending]:
-        """The first of every stream, oldest streams first, as much as a batch may hold."""
+        """Those who came first, as many as a batch may hold; idle lanes are left their share."""
+        idle = self._lanes - self._under_way
+        most = min(BATCH_APPENDS, max(LANE_APPENDS, -(-len(self._ready) // idle)))
         batch: list[Pending] = []
-        more: list[tuple[UUID, deque[Pending]]] = []
         size = 0
-        while self._waiting and len(batch) < BATCH_APPENDS and size < BATCH_OCTETS:
-            stream, queue = self._waiting.popitem(last=False)
-            pending = queue.popleft()
+        while self._ready and len(batch) < most and size < BATCH_OCTETS:
+            pending = self._ready.popleft()
             batch.append(pending)
             size += pending.octets
-            if queue:
-                more.append((stream, queue))
-        self._waiting.update(more)
         self._appends -= len(batch)
         self._octets -= size
         return batch
+
+    def _follow(self, batch: Sequence[Pending]) -> None:
+        """The next of each stream of a batch that is decided are ready."""
+        for pending in batch:
+            stream = pending.append.stream
+            if queue := self._behind.pop(stream, None):
+                self._ready.append(queue.popleft())
+                self._behind[stream] = queue
 
     async def _commit(self, batch: Sequence[Pending]) -> None:
         """Stores a batch; where it fails as a whole, each append by itself, so that one that
@@ -221,10 +254,12 @@ class Committer:
             if pending.verdict is not None and not pending.verdict.done():
                 pending.verdict.set_result(verdict)
 
-    def _fail(self) -> None:
+    def _fail(self, batch: Sequence[Pending]) -> None:
         """Leaves nobody waiting for an answer that will not come."""
-        left = [*self._batch, *(one for queue in self._waiting.values() for one in queue)]
-        self._waiting.clear()
+        waiting = (one for queue in self._behind.values() for one in queue or ())
+        left = [*batch, *self._ready, *waiting]
+        self._ready.clear()
+        self._behind.clear()
         for pending in left:
             if pending.verdict is not None and not pending.verdict.done():
                 pending.verdict.set_exception(StoreUnavailable("the committer has failed"))

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from engines.records import maker
 from services.kernel.envelope import Append, Appended, Claimed, Recorded
 from services.runtime.store.api import RequestReused
 from services.runtime.store.chain import digest, secret_digest, text
+
+_recorded = maker(Recorded)
 
 BODY_HASH_BYTES = 32
 WORD_MAX = 200
@@ -78,7 +81,7 @@ def chained(
             at,
         )
         rows.append(
-            Recorded(
+            _recorded(
                 stream,
                 version,
                 new.name,

@@ -12,6 +12,7 @@ from uuid import UUID
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from engines.records import maker
 from services.kernel.envelope import Append, Appended, Claimed, Head, Recorded
 from services.runtime.database import close_engine, database_now, now_us, read, write
 from services.runtime.store.api import Conflict, Late, StoreUnavailable, Unstorable
@@ -41,6 +42,8 @@ from services.runtime.store.sweeping import Sweeper
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_mark = maker(Mark)
 
 PAGE = 500
 
@@ -87,7 +90,7 @@ class SqlStore:
         self._marks: OrderedDict[UUID, Mark] = OrderedDict()
         self._chains_ahead = engine.dialect.name == "postgresql"
         self._writer = (PostgresWriter if self._chains_ahead else SqliteWriter)(engine, clock)
-        self._committer = Committer(self._writer.write)
+        self._committer = Committer(self._writer.write, self._writer.LANES)
         self._sweeper = Sweeper(engine)
 
     # ---------------------------------------------------------------------------------- appending
@@ -187,7 +190,7 @@ class SqlStore:
 
     def _mark(self, last: Recorded) -> None:
         """Remembers the end of a stream, for the append that follows it."""
-        self._marks[last.stream] = Mark(last.version, last.hash, last.recorded_at)
+        self._marks[last.stream] = _mark(last.version, last.hash, last.recorded_at)
         self._marks.move_to_end(last.stream)
         if len(self._marks) > MARKS_KEPT:
             self._marks.popitem(last=False)

@@ -5,8 +5,9 @@ and writes what won, all as of one moment of SQLite's clock.
 """
 
 import asyncio
+import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,15 +15,23 @@ from sqlalchemy import event, select
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from services.kernel.envelope import Append
 from services.runtime.database import DATABASE_ERRORS, FILES, judge, now_us
 from services.runtime.store.api import StoreUnavailable, Unstorable
 from services.runtime.store.committer import NOTHING, Mark, Pending, Verdict
 from services.runtime.store.rows import chained, done_work, due_moments
 
 NOW = str(select(now_us()).compile(dialect=sqlite.dialect()))
-HEAD = "SELECT version, hash, recorded_at FROM heads WHERE stream = ?"
-KNOWN = "SELECT 1 FROM events WHERE stream = ? AND request_id = ?"
+HEADS = (
+    "SELECT asked.key, version, hash, recorded_at FROM json_each(?) asked "
+    "CROSS JOIN heads ON stream = asked.value"
+)
+KNOWN = (
+    "SELECT asked.key FROM json_each(?) asked CROSS JOIN events "
+    "ON stream = json_extract(asked.value, '$[0]') "
+    "AND request_id = json_extract(asked.value, '$[1]')"
+)
+"""What is there already of a batch, by the places of its appends; the join keeps its order, so each
+place is one look into an index."""
 WRITES = {
     "opened": (
         "INSERT INTO heads (version, hash, ended, recorded_at, stream) VALUES (?, ?, ?, ?, ?)"
@@ -53,6 +62,9 @@ Rows = dict[str, list[tuple[Any, ...]]]
 
 class SqliteWriter:
     """Writes batches in a thread of its own. `clock` stands in for SQLite's in tests."""
+
+    LANES = 1
+    """SQLite takes one transaction after another."""
 
     def __init__(self, engine: AsyncEngine, clock: Callable[[], int] | None) -> None:
         self._engine = engine
@@ -118,8 +130,7 @@ class SqliteWriter:
         now = connection.execute(NOW).fetchone()[0] if self._clock is None else self._clock()
         into: Rows = {part: [] for part in WRITES}
         verdicts = []
-        for pending in batch:
-            verdict, head = judged(connection, pending.append, now)
+        for pending, verdict, head in judged(connection, batch, now):
             if verdict is Verdict.WON:
                 at = max(now, head.recorded_at)
                 pending.rows = chained(pending.append, pending.salts, head.hash, at)
@@ -144,18 +155,24 @@ class SqliteWriter:
         self._connection = None
 
 
-def judged(connection: sqlite3.Connection, append: Append, now: int) -> tuple[Verdict, Mark]:
-    """What is to become of an append, and the head it follows."""
-    found = connection.execute(HEAD, (append.stream.hex,)).fetchone()
-    head = NOTHING if found is None else Mark(*found)
-    if head.version != append.expected:
-        return Verdict.LOST, head
-    named = (append.stream.hex, append.request_id)
-    if head.version and connection.execute(KNOWN, named).fetchone():
-        return Verdict.LOST, head
-    if append.not_after is not None and now > append.not_after:
-        return Verdict.LATE, head
-    return Verdict.WON, head
+def judged(
+    connection: sqlite3.Connection, batch: Sequence[Pending], now: int
+) -> Iterator[tuple[Pending, Verdict, Mark]]:
+    """What is to become of each append, and the head it follows."""
+    streams = json.dumps([pending.append.stream.hex for pending in batch])
+    heads = {place: Mark(*mark) for place, *mark in connection.execute(HEADS, (streams,))}
+    named = json.dumps(
+        [(pending.append.stream.hex, pending.append.request_id) for pending in batch]
+    )
+    known = {place for (place,) in connection.execute(KNOWN, (named,))}
+    for place, pending in enumerate(batch):
+        append, head = pending.append, heads.get(place, NOTHING)
+        if head.version != append.expected or (head.version and place in known):
+            yield pending, Verdict.LOST, head
+        elif append.not_after is not None and now > append.not_after:
+            yield pending, Verdict.LATE, head
+        else:
+            yield pending, Verdict.WON, head
 
 
 def set_down(pending: Pending, into: Rows) -> None:

@@ -1,0 +1,238 @@
+"""Batches on PostgreSQL: what a connection, a lock or a clock may do to one."""
+
+import asyncio
+import random
+from uuid import UUID
+
+import pytest
+from sqlalchemy import text
+
+from services.kernel.envelope import Appended, Due, Plan
+from services.runtime.database import open_engine, write
+from services.runtime.migrate import migrate
+from services.runtime.store import migrations
+from services.runtime.store.api import Conflict, Late, StoreUnavailable
+from services.runtime.store.audit import verify_stream
+from services.runtime.store.postgres import PostgresWriter
+from services.runtime.store.sql import SqlStore
+from tests import postgres
+from tests.runtime.appends import OTHER, STREAM, append, body, numbered, together
+from tests.runtime.conftest import KEYS
+from tests.runtime.line import line_to
+
+
+async def test_two_batches_are_under_way_at_once(postgres_url: str) -> None:
+    """While the database holds up one batch, another one is stored on a connection of its own."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    store = SqlStore(open_engine(postgres_url), KEYS)
+    await together(store, *(append(0, stream=numbered(n)) for n in range(40)))
+    async with write(store._engine) as connection:
+        await connection.execute(
+            text("SELECT * FROM heads WHERE stream = :stream FOR UPDATE"), {"stream": numbered(2)}
+        )
+        sending = [
+            asyncio.create_task(store.append(append(1, stream=numbered(n)))) for n in range(40)
+        ]
+        async with asyncio.timeout(20):
+            await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
+        assert [one.done() for one in sending] == [False] * 20 + [True] * 20
+    assert [outcome.version for outcome in await asyncio.gather(*sending)] == [2] * 40
+    assert isinstance(store._writer, PostgresWriter)
+    assert len(store._writer._idle) == 2
+    await store.close()
+
+
+async def test_a_deadline_that_passes_while_a_lock_is_waited_for(postgres_url: str) -> None:
+    """Lateness is judged when the head is locked; whoever shares the batch is stored."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    store = SqlStore(open_engine(postgres_url), KEYS)
+    await together(store, *(append(0, stream=numbered(n)) for n in range(3)))
+    async with write(store._engine) as connection:
+        await connection.execute(
+            text("SELECT * FROM heads WHERE stream = :stream FOR UPDATE"), {"stream": numbered(1)}
+        )
+        deadline = await store.now() + 300_000
+        sending = asyncio.gather(
+            *(append_by(store, n, deadline if n == 1 else None) for n in range(3)),
+            return_exceptions=True,
+        )
+        while await store.now() <= deadline:
+            await asyncio.sleep(0.01)
+    outcomes = await sending
+    assert [type(one) for one in outcomes] == [Appended, Late, Appended]
+    for number in range(3):
+        assert await verify_stream(store, numbered(number)) is None
+    await store.close()
+
+
+async def append_by(store: SqlStore, number: int, deadline: int | None) -> Appended:
+    """The second append of a stream, to be stored by then."""
+    return await store.append(append(1, stream=numbered(number), not_after=deadline))
+
+
+async def test_a_proposed_time_that_is_off_is_made_anew(postgres_url: str) -> None:
+    """However wrong the estimate of the database's clock, an event's time is the database's."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    store = SqlStore(open_engine(postgres_url), KEYS)
+    await store.append(append(0))
+    assert isinstance(store._writer, PostgresWriter)
+    estimate = store._writer._estimate
+    for version, off in enumerate((-10_000_000, 10_000_000, -3_600_000_000, 3_600_000_000), 1):
+        estimate._low += off
+        estimate._high += off
+        before = await store.now()
+        stored = await store.append(append(version))
+        assert before - 100_000 <= stored.events[0].recorded_at <= await store.now()
+    assert await verify_stream(store, STREAM) is None
+    await store.close()
+
+
+async def test_an_event_is_never_before_the_one_it_follows(postgres_url: str) -> None:
+    """Also where the stream's last time lies ahead of the database's clock."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    ahead = 4_000_000_000_000_000
+    engine = open_engine(postgres_url)
+    early = SqlStore(engine, KEYS, clock=lambda: ahead)
+    first = await early.append(append(0))
+    store = SqlStore(engine, KEYS)
+    second = await store.append(append(1))
+    assert second.events[0].recorded_at == first.events[0].recorded_at == ahead
+    with pytest.raises(Conflict):
+        await store.append(append(1, request="other"))
+    await early.close()
+    await store.close()
+
+
+async def test_a_batch_whose_answer_was_lost_is_found(postgres_url: str) -> None:
+    """The line is cut once a batch was sent: each append acts once, and its sender learns it."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    async with line_to(postgres_url) as line:
+        store = SqlStore(open_engine(line.url), KEYS)
+        await together(store, *(append(0, stream=numbered(n)) for n in range(20)))
+        line.cut_after = body("the last").hex().encode()
+        plan = Plan(due=(Due("turn", "", 5),))
+        outcomes = await together(
+            store,
+            *(
+                append(1, stream=numbered(n), said="the last", secret=b"hidden", plan=plan)
+                for n in range(20)
+            ),
+        )
+        assert line.was_cut
+        assert [type(one) for one in outcomes] == [Appended] * 20
+        for number, outcome in enumerate(outcomes):
+            assert isinstance(outcome, Appended)
+            assert not outcome.repeated or outcome.version == 2
+            assert await store.read(numbered(number), after=1) == list(outcome.events)
+        await store.close()
+
+
+async def test_terminated_backends_lose_nothing(postgres_url: str) -> None:
+    """The server ends our connections again and again under load: what was acknowledged is
+    stored, once, at its version."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    store = SqlStore(open_engine(postgres_url), KEYS)
+    name = postgres_url.rpartition("/")[2]
+    chance = random.Random(1)
+    acknowledged: dict[UUID, int] = {}
+    working = True
+
+    async def play(stream: UUID) -> None:
+        version = 0
+        while working:
+            try:
+                outcome = await store.append(append(version, f"E{version}", stream=stream))
+            except StoreUnavailable:
+                continue  # unknown: the same again
+            version = acknowledged[stream] = outcome.version
+
+    players = [asyncio.create_task(play(numbered(number))) for number in range(60)]
+    ending = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608
+    url = postgres.server_url()
+    for _ in range(12):
+        await asyncio.sleep(chance.random() / 5)
+        await asyncio.to_thread(postgres.execute, url, ending)
+    working = False
+    async with asyncio.timeout(30):
+        await asyncio.gather(*players)
+    assert len(acknowledged) == 60
+    for stream, version in acknowledged.items():
+        rows = await store.read(stream)
+        assert len(rows) == version
+        assert [row.name for row in rows] == [f"E{number}" for number in range(version)]
+        assert await verify_stream(store, stream) is None
+    await store.close()
+
+
+async def test_a_row_that_is_locked_holds_up_nobody_else(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the append whose head somebody holds fails; the rest of its batch is stored."""
+    monkeypatch.setattr("services.runtime.database.LOCK_MS", 100)
+    await migrate(postgres_url, [migrations.FOLDER])
+    store = SqlStore(open_engine(postgres_url), KEYS)
+    await together(store, *(append(0, stream=numbered(n)) for n in range(5)))
+    async with write(store._engine) as connection:
+        await connection.execute(
+            text("SELECT * FROM heads WHERE stream = :stream FOR UPDATE"), {"stream": numbered(2)}
+        )
+        outcomes = await together(store, *(append(1, stream=numbered(n)) for n in range(5)))
+    assert [isinstance(one, StoreUnavailable) for one in outcomes] == [
+        *(False, False, True, False, False),
+    ]
+    assert (await store.append(append(1, stream=numbered(2)))).version == 2
+    await store.close()
+
+
+async def test_a_large_batch_probes_indexes(postgres_url: str) -> None:
+    """The plan of the statement reads no table as a whole and joins no two sets of the batch."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    store = SqlStore(open_engine(postgres_url), KEYS)
+    plan = Plan(due=(Due("turn", "", 5),), done=(("turn", "x"),), tags=("azi",))
+    await together(
+        store, *(append(0, stream=numbered(n), secret=b"hidden", plan=plan) for n in range(5))
+    )
+    await together(
+        store, *(append(1, stream=numbered(n), secret=b"hidden", plan=plan) for n in range(5))
+    )
+    await together(
+        store, append(0, stream=OTHER), append(1, stream=numbered(1)), append(2, stream=numbered(2))
+    )
+    await store.append(append(3, stream=numbered(2), secret=b"hidden", plan=plan))
+    assert isinstance(store._writer, PostgresWriter)
+    [session] = store._writer._idle
+    seen = 0
+    for prepared in session.prepared.values():
+        arguments = [None] * len(prepared.get_parameters())
+        lines = await session.connection.fetch(f"EXPLAIN {prepared.get_query()}", *arguments)
+        told = "\n".join(line[0] for line in lines)
+        assert "Index" in told
+        for wrong in ("Seq Scan", "Hash", "Merge", "Materialize"):
+            assert wrong not in told
+        seen += 1
+    assert seen >= 4
+    await store.close()
+
+
+async def test_a_request_sent_to_two_processes_at_once_is_stored_once(postgres_url: str) -> None:
+    """Whatever version each of them expects, and whoever is first: no index has to say so."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    stores = [SqlStore(open_engine(postgres_url), KEYS) for _ in range(2)]
+    chance = random.Random(2)
+    for number in range(40):
+        head = await stores[0].head(STREAM)
+        version = head.version if head else 0
+        await asyncio.gather(
+            *(
+                store.append(append(version + chance.randrange(2), request=f"r{number}"))
+                for store in stores
+            ),
+            stores[number % 2].append(append(version, request=f"between {number}")),
+            return_exceptions=True,
+        )
+    rows = await stores[0].read(STREAM)
+    requests = [row.request_id for row in rows]
+    assert len(requests) == len(set(requests)) > 40
+    assert await verify_stream(stores[1], STREAM) is None
+    for store in stores:
+        await store.close()
