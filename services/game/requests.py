@@ -1,6 +1,7 @@
 """Requests of the game service read into commands; every refusal names the field."""
 
 import secrets
+import time
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,10 @@ from services.runtime.wire import games as wire
 SEED_MS_MIN = 1
 SEED_MS_MAX = 60_000
 """Longest time for hashes, and again for seeds, in milliseconds."""
+AGE_MAX_MS = 366 * 86_400_000
+AHEAD_MAX_MS = 86_400_000
+"""How old the id of a new game may be (its start may have waited), and how far ahead of this
+machine's clock."""
 
 
 def open_command(request: game_pb2.CreateGameRequest, settings: Settings) -> domain.Open:
@@ -29,7 +34,7 @@ def open_command(request: game_pb2.CreateGameRequest, settings: Settings) -> dom
         "absent_policy", request.absent_policy, [policy.value for policy in AbsentPolicy]
     )
     return domain.Open(
-        game_id=game_id("game_id", request.game_id),
+        game_id=new_game_id("game_id", request.game_id),
         variant=variant,
         table_id=str(validate.uuid("table_id", request.table_id)),
         options=options,
@@ -63,6 +68,15 @@ def game_id(field: str, text: str) -> UUID:
     parsed = validate.uuid(field, text)
     if parsed.version != 7:
         raise invalid(field, "must be a UUID version 7")
+    return parsed
+
+
+def new_game_id(field: str, text: str) -> UUID:
+    """The id of a game that is about to begin; its time decides where the log will lie."""
+    parsed = game_id(field, text)
+    age_ms = time.time_ns() // 1_000_000 - (parsed.int >> 80)
+    if not -AHEAD_MAX_MS <= age_ms <= AGE_MAX_MS:
+        raise invalid(field, "must have been made within the last year, and not in the future")
     return parsed
 
 

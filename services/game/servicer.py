@@ -60,7 +60,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         self, request: game_pb2.CancelGameRequest, context: Any
     ) -> game_pb2.CancelGameResponse:
         """Lay a tombstone, unless the game has opened."""
-        game_id = requests.game_id("game_id", request.game_id)
+        game_id = requests.new_game_id("game_id", request.game_id)
         return game_pb2.CancelGameResponse(opened=await self._games.cancel(game_id, request))
 
     async def GetGame(
