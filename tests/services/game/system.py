@@ -5,6 +5,7 @@ remembers what it was told.
 """
 
 import itertools
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ IDS = itertools.count(1)
 def new_id() -> str:
     """A UUIDv7 no one has used."""
     number = next(IDS)
-    return str(uuid7(1_800_000_000_000 + number, number.to_bytes(10, "big")))
+    return str(uuid7(time.time_ns() // 1_000_000, number.to_bytes(10, "big")))
 
 
 class RandomAi(ai_pb2_grpc.AiServiceServicer):
