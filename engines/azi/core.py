@@ -147,41 +147,28 @@ class Core:
     def clone(self) -> "Core":
         """Another core that stands the same; neither moves with the other."""
         other = Core.__new__(Core)
-        other.options = self.options
-        other.last_winner = self.last_winner
-        other.seats = self.seats
-        other.clockwise = self.clockwise
-        other.stage = self.stage
-        other.seat = self.seat
+        other.options, other.last_winner = self.options, self.last_winner
+        other.seats, other.clockwise = self.seats, self.clockwise
+        other.stage, other.seat = self.stage, self.seat
+        other.live, other.folded = self.live, self.folded
+        other.short, other.blind = self.short, self.blind
+        other.origin, other.winner = self.origin, self.winner
+        other.bank, other.azis = self.bank, self.azis
+        other.asked, other.price = self.asked, self.price
+        other.trumps, other.taking = self.trumps, self.taking
+        other.dropping, other.tricks = self.dropping, self.tricks
+        other.high, other.high_seat = self.high, self.high_seat
+        other.led, other.waiting = self.led, self.waiting
+        other.best, other.best_seat = self.best, self.best_seat
         other.stacks = self.stacks[:]
-        other.live = self.live
-        other.folded = self.folded
-        other.short = self.short
-        other.blind = self.blind
+        other.levels = self.levels[:]
+        other.bids = self.bids[:]
         other.contributed = self.contributed[:]
         other.weights = self.weights[:]
         other.bought = self.bought[:]
-        other.origin = self.origin
-        other.bank = self.bank
-        other.azis = self.azis
-        other.price = self.price
-        other.trumps = self.trumps
-        other.taking = self.taking
-        other.asked = self.asked
-        other.winner = self.winner
-        other.levels = self.levels[:]
-        other.bids = self.bids[:]
         other.hands = self.hands[:]
         other.taken = self.taken[:]
         other.last = self.last[:]
-        other.dropping = self.dropping
-        other.tricks = self.tricks
-        other.high = self.high
-        other.led = self.led
-        other.best = self.best
-        other.waiting = self.waiting
-        other.high_seat = self.high_seat
-        other.best_seat = self.best_seat
         return other
 
     def open_from(self, seat: int) -> None:
@@ -199,20 +186,22 @@ class Core:
         self.asked, self.price = (), 0
         fee = options.entry_fee if options.azi_entry_fee or not self.azis else 0
         size, first = options.deal_size, 0
+        cards = [BIT[card] for card in deck]
         for seat in range(self.seats):
             if not self.live >> seat & 1:
                 continue
-            chips = min(fee, self.stacks[seat])
+            chips = self.stacks[seat]
+            if chips > fee:
+                chips = fee
             self._put(seat, chips, chips)
             if not self.stacks[seat]:
                 self.short |= 1 << seat
-            hand = [BIT[card] for card in deck[first : first + size]]
+            self.hands[seat] = sum(cards[first : first + size])
             first += size
-            self.hands[seat] = sum(hand)
             if size > TRICKS_IN_A_DEAL:
-                self.last[seat] = hand[-1]
+                self.last[seat] = cards[first - 1]
         turned = deck[first]
-        self.trumps = SUIT[BIT[turned]]
+        self.trumps = SUIT[cards[first]]
         self.taking = TAKING[turned]
         self.blind = self.live if options.blind_bets else 0
         if size > TRICKS_IN_A_DEAL:

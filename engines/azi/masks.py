@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from engines.azi.model import PACK
 from engines.azi.tricks import strength
-from engines.bits import members
 from engines.cards import SIX, Card, rank, suit
 
 _RANKS = 9
@@ -21,11 +20,6 @@ CARD = {bit: card for card, bit in BIT.items()}
 def mask(cards: Iterable[Card]) -> int:
     """The cards as a mask."""
     return sum([BIT[card] for card in cards])
-
-
-def cards(of: int) -> tuple[Card, ...]:
-    """The cards of a mask, by suit and then by rank."""
-    return tuple(CARD[each] for each in members(of))
 
 
 def _takers(card: Card, turned: Card) -> int:

@@ -6,7 +6,6 @@ lowest card, four neighbouring bits are a rank.
 
 from collections.abc import Iterable
 
-from engines.bits import members
 from engines.cards import SIX, Card, rank, suit
 from engines.durak.model import PACK
 
@@ -24,11 +23,6 @@ CARD = {bit: card for card, bit in BIT.items()}
 def mask(cards: Iterable[Card]) -> int:
     """The cards as a mask."""
     return sum([BIT[card] for card in cards])
-
-
-def cards(of: int) -> tuple[Card, ...]:
-    """The cards of a mask, from the lowest rank up."""
-    return tuple(CARD[each] for each in members(of))
 
 
 def ranks_of(of: int) -> int:

@@ -19,11 +19,12 @@ Play = Callable[[random.Random], int]
 
 def azi_core(seats: int) -> Play:
     """A bank of Azi, azis included."""
-    options, stacks = azi.Options(), [OFFLINE_STACK] * seats
+    options = azi.Options()
+    table = AziCore(options, [OFFLINE_STACK] * seats)
     dealt = seats * options.deal_size + 1
 
     def play(rng: random.Random) -> int:
-        core, moves = AziCore(options, stacks), 0
+        core, moves = table.clone(), 0
         while core.stage is not Stage.OVER:
             if core.stage is Stage.OPENER:
                 live = members(core.live)
@@ -38,10 +39,10 @@ def azi_core(seats: int) -> Play:
 
 def durak_core(seats: int) -> Play:
     """A deal of Durak."""
-    options = durak.Options()
+    table = DurakCore(durak.Options(), seats)
 
     def play(rng: random.Random) -> int:
-        core = DurakCore(options, seats)
+        core = table.clone()
         core.deal(_shuffled(durak.PACK, len(durak.PACK), rng), rng.randrange(seats))
         return _played(core, rng)
 
@@ -50,10 +51,10 @@ def durak_core(seats: int) -> Play:
 
 def rami_core(seats: int) -> Play:
     """A match of Rami."""
-    options = rami.Options()
+    table = RamiCore(rami.Options(), seats)
 
     def play(rng: random.Random) -> int:
-        core, moves = RamiCore(options, seats), 0
+        core, moves = table.clone(), 0
         while core.winner < 0:
             core.deal(_shuffled(rami.PACK, len(rami.PACK), rng))
             moves += _played(core, rng)
