@@ -7,22 +7,33 @@ from typing import Any
 from engines import durak
 from engines.api import Act
 from engines.cards import Card
+from engines.durak.core import Core
+from engines.durak.projection import from_state
 from services.ai.bots import Level, endgame
 from tests.engines.laws import Decks, games
 from tests.services.ai.positions import Position, asked, at_random, bot, play
 
-FEW = 7
+FEW = 9
 """Cards in play that the rules can be asked about exhaustively."""
 DECKS = Decks(0)
 
 
-def outcome(state: Any, seat: int) -> int:
+def outcome(core: Core, seat: int, found: dict[tuple[int, ...], int]) -> int:
     """What the rules make of a position when both play best: 1, 0 or -1 for the seat."""
-    if durak.is_over(state):
-        return 0 if state.null else -1 if state.durak == seat else 1
-    (mover,) = durak.to_act(state)
-    values = [outcome(after(state, mover, move), seat) for move in durak.legal(state, mover)]
-    return max(values) if mover == seat else min(values)
+    if core.seat < 0:
+        return 0 if core.durak < 0 else -1 if core.durak == seat else 1
+    now = (core.seat, core.open, core.table, core.left, core.taking, core.talon_left, *core.hands)
+    if now not in found:
+        mine = 1 if core.seat == seat else -1
+        best = -1
+        for move in core.legal():
+            then = core.clone()
+            then.apply(move)
+            best = max(best, mine * outcome(then, seat, found))
+            if best == 1:
+                break
+        found[now] = mine * best
+    return found[now]
 
 
 def after(state: Any, seat: int, move: durak.Move) -> Any:
@@ -60,8 +71,10 @@ def test_every_value_is_what_the_rules_lead_to() -> None:
         for position in played(seed, Random(seed).choice((2, 2, 3))):
             values = endgame.values(position.view, *hidden(position))
             assert values is not None
+            found: dict[tuple[int, ...], int] = {}
             for move, value in values.items():
-                rules = outcome(after(position.state, position.seat, move), position.seat)
+                core = from_state(after(position.state, position.seat, move))
+                rules = outcome(core, position.seat, found)
                 assert value == rules, f"{move}: {value}, by the rules {rules}: {position.state}"
                 compared.add((type(move).__name__, value, bool(position.state.talon)))
     assert len(compared) >= 8
