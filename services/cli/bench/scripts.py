@@ -131,7 +131,7 @@ async def store_commands(
             await streams.transact(
                 script.game_id,
                 command,
-                request_id=f"bench/{script.done}",
+                request_id=f"0/{secrets.token_hex(16)}",
                 body_hash=BODY_HASH,
                 metadata=METADATA,
             )
