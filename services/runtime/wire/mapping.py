@@ -36,8 +36,8 @@ Decode = Callable[[Any], Any]
 Codec = tuple[Encode | None, Decode | None]
 """How a value goes out and comes in; None where it stays as it is."""
 Fields = dict[str, Any]
-"""Fields of a message by name, nested ones as dicts again."""
-Plan = tuple[tuple[str, Encode | None], ...]
+"""Fields of a message that hold something, by name; nested ones as dicts again."""
+Plan = tuple[tuple[str, Encode | None, bool], ...]
 Read = Callable[[Any], Any]
 """Takes a field's value out of a message."""
 
@@ -83,7 +83,6 @@ class Mapper(Generic[T, M]):
         self.cls = cls
         self.message = message
         self._plan: Plan = ()
-        self._present = frozenset(f.name for f in message.DESCRIPTOR.fields if f.has_presence)
         if _is_union(cls):
             self._encode, decode = _union(cls, message.DESCRIPTOR)
             self._decode: Callable[..., T] = decode
@@ -108,13 +107,13 @@ class Mapper(Generic[T, M]):
         something in a field in which the two differ.
         """
         found: Fields = {}
-        for name, encode in self._plan:
+        for name, encode, default in self._plan:
             part = getattr(value, name)
             if part == getattr(other, name):
                 continue
-            if name in fields and (fields[name] or name in self._present):
+            if name in fields:
                 return None
-            if part is not None:
+            if part or not (default or part is None):
                 found[name] = part if encode is None else encode(part)
         return found
 
@@ -171,14 +170,15 @@ def _matched(cls: Any, descriptor: Any, exclude: frozenset[str]) -> list[tuple[A
 
 
 def _encoding(cls: Any, descriptor: Any, exclude: frozenset[str] = frozenset()) -> Plan:
-    """A class's fields with how each is encoded, None where it stays as it is."""
+    """A class's fields, how each is encoded (None where it stays as it is), and whether an empty
+    value of it is what the message holds anyway."""
     plan = []
     for field, hint, wire in _matched(cls, descriptor, exclude):
         item, many, _ = _shape(hint, wire)
         encode, _ = _item(item, wire)
         if many and encode is not None:
             encode = _each(encode)
-        plan.append((field.name, encode))
+        plan.append((field.name, encode, many or not (wire.has_presence or encode is _next)))
     return tuple(plan)
 
 
@@ -187,9 +187,9 @@ def _encoder(plan: Plan) -> Encode:
 
     def run(value: Any) -> dict[str, Any]:
         found = {}
-        for name, encode in plan:
+        for name, encode, default in plan:
             part = getattr(value, name)
-            if part is not None:
+            if part or not (default or part is None):
                 found[name] = part if encode is None else encode(part)
         return found
 
