@@ -182,6 +182,7 @@ async def _fan_out(
         count, cpu, began = viewers.count, cpu_seconds(beside.pid), time.perf_counter()
         own = time.process_time()
         await asyncio.sleep(seconds)
+        await _until(lambda: viewers.count > count)
         sent = viewers.count - count
         done = Slice(sent, time.perf_counter() - began, cpu_seconds(beside.pid) - cpu)
         driving["bare"].append((time.process_time() - own) / sent * 1e6)
@@ -326,8 +327,8 @@ async def _across(effort: Effort, house: House, near: Server, far: Server, repor
         for script in scripts:
             follow(script, name, watch)
     await _until(lambda: min(seen.values()) == len(scripts))
-    end = time.perf_counter() + seconds
     versions = {s.game_id: (await house.streams.load(s.game_id)).version for s in scripts}
+    end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for script in scripts:
             if not script.left:
