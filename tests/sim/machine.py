@@ -104,7 +104,7 @@ def bent(clockwork: Clockwork, seed: int) -> Iterator[None]:
             patch.setattr(aiosqlite, "connect", driver)
             patch.setattr(database, "DatabaseFile", shared)
             patch.setattr(secrets, "_sysrand", Random(f"octets {seed}"))
-            patch.setattr(migrate, "apply", lambda connection, folder: None)
+            patch.setattr(migrate, "_apply", lambda connection, folder, *, online: None)
             patch.setattr(time, "time_ns", clockwork.time_ns)
             patch.setattr(time, "time", lambda: clockwork.time_ns() / 1e9)
             patch.setattr(time, "monotonic", clockwork.time)
