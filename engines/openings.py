@@ -5,7 +5,7 @@ all salted cards is published with the deal; a card is opened by its place, its 
 """
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engines import merkle
@@ -45,10 +45,12 @@ def cards_root(seed: bytes, deck: Sequence[Card]) -> bytes:
     return merkle.root(leaves(seed, deck))
 
 
-def opening(seed: bytes, deck: Sequence[Card], place: int) -> Opening:
-    """What opens the card at a place of the deck."""
-    path = merkle.path(leaves(seed, deck), place)
-    return Opening(place, deck[place], salt(seed, place), path)
+def openings(seed: bytes, deck: Sequence[Card], places: Iterable[int]) -> tuple[Opening, ...]:
+    """What opens the cards at these places of the deck."""
+    made = leaves(seed, deck)
+    return tuple(
+        Opening(place, deck[place], salt(seed, place), merkle.path(made, place)) for place in places
+    )
 
 
 def opens(root: bytes, size: int, opening: Opening) -> bool:

@@ -13,6 +13,7 @@ from services.cli.demo_checks import (
     Played,
     check_audits,
     check_ledger,
+    check_receipts,
     check_replays,
     check_seeds,
     check_streams,
@@ -113,4 +114,5 @@ async def _played_and_checked(stack: Stack, checks: Checks, closing: AsyncExitSt
     await check_ledger(checks, games)
     await check_replays(checks, house, games)
     await check_audits(checks, house, games)
+    await check_receipts(checks, house, games)
     await check_trial_balance(checks, house)

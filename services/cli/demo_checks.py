@@ -10,11 +10,14 @@ from kozyr.game.v1 import view_pb2
 from services.cli.audit import fault_line, verify
 from services.cli.client import Caller, Player
 from services.cli.driving import Seen
+from services.cli.export import receipt
 from services.cli.replay import steps_of
 from services.cli.shown import game_of
 from services.cli.terminal import grid, show
 from services.cli.wallet import statement, trial_balance, trial_lines
 from services.kernel.errors import Refused
+from verifier.verify import verify as verify_receipt
+from verifier.wrong import Wrong
 
 DETAIL_MAX = 90
 STATEMENT_LINES = 100
@@ -155,6 +158,23 @@ def _same_table(live: view_pb2.GameView, replayed: view_pb2.GameView) -> bool:
         return False
     tables = which is None or getattr(live, which) == getattr(replayed, which)
     return bool(tables) and live.head == replayed.head and live.result == replayed.result
+
+
+async def check_receipts(checks: Checks, house: Caller, games: Sequence[Played]) -> None:
+    """Each game's receipt is executed again with no server, and nothing is found wrong in it."""
+    wrong, size = [], 0
+    for game in games:
+        try:
+            document = await receipt(house, game.game_id)
+            found = verify_receipt(document).receipt
+        except (Refused, Wrong) as problem:
+            wrong.append(f"{game.game_id}: {problem}")
+            continue
+        size += len(document)
+        if found.head != game.view.head:
+            wrong.append(f"{game.game_id}: is of another log than was seen")
+    said = "; ".join(wrong) or f"{len(games)} receipts, {size // 1024} KiB"
+    checks.note("every game's receipt holds without a server", size > 0 and not wrong, said)
 
 
 async def check_audits(checks: Checks, house: Caller, games: Sequence[Played]) -> None:

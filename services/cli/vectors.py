@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from engines import azi, durak, merkle, rami
 from engines.cards import texts
-from engines.openings import cards_root, opening
+from engines.openings import cards_root, openings
 from engines.shuffle import Stream, deal_seed, digest, drawn, framed, shuffled
 from services.kernel.envelope import Recorded
 from services.runtime.keys import key_id
@@ -134,13 +134,12 @@ def _openings() -> Any:
     for name, pack in PACKS.items():
         seed = digest(b"opened " + name.encode())
         deck = shuffled(seed, pack)
-        for place in (0, 9, len(pack) - 1):
-            made = opening(seed, deck, place)
+        for made in openings(seed, deck, (0, 9, len(pack) - 1)):
             yield {
                 "game": name,
                 "deal_seed": seed.hex(),
                 "cards_root": cards_root(seed, deck).hex(),
-                "place": place,
+                "place": made.place,
                 "card": int(made.card),
                 "salt": made.salt.hex(),
                 "path": [neighbour.hex() for neighbour in made.path],

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from kozyr.game.events.v1 import game_pb2 as stored
 
 from engines.cards import Card
-from engines.openings import Opening, opening
+from engines.openings import Opening, openings
 from services.game import audit, codec, deals, export
 from services.game.model import EngineEvent, OpenDeal, SeedCommitted, State
 from services.game.results import bank_flows
@@ -176,20 +176,22 @@ def _cards(state: State, rows: Sequence[Recorded], viewer: int | None) -> Iterat
     for number, each in enumerate(found, start=1):
         over = state.ended or (state.variant == "rami" and number < len(found))
         shown = each.own | each.public if over else each.own
-        seed = deals.seed_of(state, each.deal.deal)
-        for place, card in enumerate(each.deal.deck):
-            if card in shown:
-                made = None if state.laid_open else opening(seed, each.deal.deck, place)
-                yield _card(each.deal.deal, place, card, made)
+        places = [place for place, card in enumerate(each.deal.deck) if card in shown]
+        if state.laid_open:
+            stated = (Opening(place, each.deal.deck[place], b"", ()) for place in places)
+            yield from (_card(each.deal.deal, card, proven=False) for card in stated)
+        else:
+            opened = openings(deals.seed_of(state, each.deal.deal), each.deal.deck, places)
+            yield from (_card(each.deal.deal, card, proven=True) for card in opened)
 
 
-def _card(deal: int, place: int, card: Card, made: Opening | None) -> dict[str, Any]:
+def _card(deal: int, card: Opening, *, proven: bool) -> dict[str, Any]:
     return {
         "deal": deal,
-        "place": place,
-        "card": int(card),
-        "salt": None if made is None else made.salt.hex(),
-        "path": None if made is None else [neighbour.hex() for neighbour in made.path],
+        "place": card.place,
+        "card": int(card.card),
+        "salt": card.salt.hex() if proven else None,
+        "path": [neighbour.hex() for neighbour in card.path] if proven else None,
     }
 
 

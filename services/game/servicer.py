@@ -1,5 +1,6 @@
 """GameService: one method for each RPC. Whether the caller may see a game is decided first."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -150,7 +151,9 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         viewer, auditor = viewer_of(state, caller()), caller().role is Role.OPERATOR
         await self._accesses.note(state.game_id)
         rows = await self._games.rows(state.game_id, 0, state.version)
-        document = receipts.document(self._key, state, rows, viewer, auditor=auditor)
+        document = await asyncio.to_thread(
+            receipts.document, self._key, state, rows, viewer, auditor=auditor
+        )
         for start in range(0, len(document), CHUNK_BYTES):
             yield game_pb2.GetReceiptResponse(chunk=document[start : start + CHUNK_BYTES])
 

@@ -12,6 +12,7 @@ from services.cli import demo_checks
 from services.cli.client import Caller
 from services.cli.demo_checks import Checks, Played, check_streams
 from services.cli.driving import Seen
+from tests.verifier.played import played as fair_game
 
 NOBODY = cast(Caller, None)
 
@@ -55,9 +56,29 @@ def test_no_check_holds_of_nothing() -> None:
         await demo_checks.check_ledger(checks, [])
         await demo_checks.check_replays(checks, NOBODY, [])
         await demo_checks.check_audits(checks, NOBODY, [])
+        await demo_checks.check_receipts(checks, NOBODY, [])
 
     asyncio.run(look())
-    assert held(checks) == [False] * 5
+    assert held(checks) == [False] * 6
+
+
+def test_a_receipt_must_hold_and_be_of_the_log_that_was_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that holds, of another log; one that was changed."""
+    checks = Checks(quiet=True)
+    whole = fair_game("rami", 1)
+    documents = [whole.receipt(), whole.receipt(), whole.receipt().replace(b'"ended": true', b"1")]
+
+    async def receipt(*_: Any) -> Any:
+        return documents.pop(0)
+
+    monkeypatch.setattr(demo_checks, "receipt", receipt)
+    seen, other = played(1), played(1)
+    seen.view.head = whole.rows[-1].hash
+    for game in (seen, other, seen):
+        asyncio.run(demo_checks.check_receipts(checks, NOBODY, [game]))
+    assert held(checks) == [True, False, False]
 
 
 def test_a_statement_without_lines_agrees_with_no_game(monkeypatch: pytest.MonkeyPatch) -> None:

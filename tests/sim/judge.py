@@ -17,7 +17,7 @@ from uuid import UUID
 from kozyr.game.v1 import game_pb2, view_pb2
 from kozyr.wallet.v1 import wallet_pb2
 
-from services.game import audit, codec, views
+from services.game import audit, codec, receipts, views
 from services.game.evolve import evolve
 from services.game.model import GameOpened, Stage, State
 from services.game.settled import compare
@@ -26,13 +26,15 @@ from services.kernel.envelope import Recorded, appends
 from services.lobby.model import GameEnded, GameStarted, StartFailed, Table
 from services.lobby.tables import DECIDER
 from services.runtime.database import open_engine
-from services.runtime.keys import master_keys
+from services.runtime.keys import load_private, master_keys
 from services.runtime.settings import Settings
 from services.runtime.store.sql import SqlStore
 from tests.engines import azi_worlds
 from tests.sim import knowledge
 from tests.sim.knowledge import Known
 from tests.sim.machine import CONNECT
+from verifier.verify import verify
+from verifier.wrong import Wrong
 
 PINNED, SETTLED, VOIDED = 2, 3, 4
 BEATS_US = 2_000_000
@@ -362,6 +364,7 @@ class Judge:
             _hold(not faults, f"{game_id}: {faults}")
             if record.state.stage is Stage.CANCELLED:
                 continue
+            self._receipt(game_id, record.state, rows)
             _hold(game_id in ended, f"{game_id} was never reported to its table")
             held: wallet_pb2.ListReservationsResponse = await reservations(game_id)
             if record.state.variant == "azi":
@@ -372,6 +375,14 @@ class Judge:
                 _hold(paid, f"{game_id} is not paid out")
             else:
                 _hold(not held.reservations, f"{game_id} has chips that it must not have")
+
+    def _receipt(self, game_id: UUID, state: State, rows: Sequence[Recorded]) -> None:
+        """The game's receipt holds for a verifier that shares no code with the services."""
+        key = load_private(self.settings.keys() / "game.key")
+        try:
+            verify(receipts.document(key, state, rows, None, auditor=True))
+        except Wrong as wrong:
+            raise Broken(f"{game_id}: its receipt is refused: {wrong}") from None
 
     def digest(self) -> str:
         """One hash of everything stored in the logs."""

@@ -104,8 +104,8 @@ def receipt(state: State, rows: list[Recorded], viewer: Viewer) -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             receipts,
-            "opening",
-            lambda seed, deck, place: Opening(place, deck[place], bytes(32), ()),
+            "openings",
+            lambda seed, deck, places: [Opening(at, deck[at], bytes(32), ()) for at in places],
         )
         made = json.loads(receipts.document(KEY, state, rows, viewer, auditor=False))
     return made["receipt"], made["readable"]
