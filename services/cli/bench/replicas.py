@@ -18,8 +18,8 @@ from services.cli.bench import postgres
 from services.cli.bench.scripts import GameStreams
 from services.cli.outcome import Failure
 from services.game.games import decider
-from services.game.model import State
 from services.game.server import FOLDERS
+from services.kernel.envelope import Append
 from services.runtime.clients import open_channel
 from services.runtime.database import open_engine
 from services.runtime.feed import Feed
@@ -27,7 +27,7 @@ from services.runtime.keys import ensure_keys, master_keys
 from services.runtime.relay import Relay
 from services.runtime.settings import Settings
 from services.runtime.store.sql import SqlStore
-from services.runtime.streams import Change, Streams
+from services.runtime.streams import Streams
 from services.runtime.tokens import load_signer
 
 READY_SECONDS = 60.0
@@ -58,10 +58,7 @@ class House:
         engine = open_engine(url)
         self.store = SqlStore(engine, master_keys(self.settings))
         self._relay = Relay(engine, Feed(self.store))
-        self._telling = False
-        self.streams: GameStreams = Streams(
-            self.store, decider(0), published=self._published, cached=50_000
-        )
+        self.streams: GameStreams = Streams(self.store, decider(0), cached=50_000)
         self.echo = Server("", 0)
 
     async def start_echo(self) -> Server:
@@ -79,14 +76,14 @@ class House:
         return await self._start(name, typed, given)
 
     async def tell_replicas(self) -> None:
-        """From now on, what is appended through `streams` is news to the replicas."""
-        self._telling = True
+        """From now on, what is appended by `append` is news to the replicas."""
         relaying = asyncio.create_task(self._relay.run())
         self._stack.push_async_callback(_cancel, relaying)
 
-    def _published(self, change: Change[State]) -> None:
-        if self._telling:
-            self._relay.tell(change.stream, change.after.version)
+    async def append(self, append: Append) -> None:
+        """Append what was decided before, and tell the replicas."""
+        appended = await self.store.append(append)
+        self._relay.tell(append.stream, appended.version)
 
     def token(self, player: str) -> tuple[tuple[str, str], ...]:
         """The metadata a player's calls carry."""

@@ -18,10 +18,12 @@ from kozyr.game.v1 import game_pb2, variant_pb2
 from engines.api import read_options
 from services.cli.bench.measuring import drive
 from services.cli.variants import GAMES, engine
-from services.game import domain
+from services.game import codec, domain
 from services.game.evolve import evolve
 from services.game.model import SeatOpened, Stage, State
 from services.game.rulebook import engine_for
+from services.game.work import plan
+from services.kernel.envelope import Append
 from services.kernel.seats import AbsentPolicy
 from services.runtime.moments import new_id
 from services.runtime.streams import Streams
@@ -40,12 +42,14 @@ GameStreams = Streams[State, domain.GameCommand, Any]
 
 @dataclass(slots=True)
 class Script:
-    """A game: who sits in it, the commands of its log, and how many have been carried out."""
+    """A game: who sits in it, the commands of its log with the appends they lead to, and how many
+    have been carried out."""
 
     game_id: UUID
     variant: str
     players: tuple[str, ...]
     commands: list[domain.GameCommand] = field(default_factory=list)
+    appends: list[Append] = field(default_factory=list)
     done: int = 0
 
     @property
@@ -110,10 +114,21 @@ class Writer:
     def _carry_out(
         self, script: Script, state: State, command: domain.GameCommand, at: int
     ) -> State:
+        events, after = domain.decide(state, command), state
+        for event in events:
+            after = evolve(after, event, at)
+        append = Append(
+            stream=script.game_id,
+            expected=state.version,
+            events=tuple(codec.encode(event) for event in events),
+            request_id=f"bench/{len(script.commands)}",
+            body_hash=BODY_HASH,
+            metadata=METADATA,
+            plan=plan(state, after, bot_delay_ms=0),
+        )
         script.commands.append(command)
-        for event in domain.decide(state, command):
-            state = evolve(state, event, at)
-        return state
+        script.appends.append(append)
+        return after
 
 
 async def store_commands(

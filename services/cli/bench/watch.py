@@ -1,12 +1,12 @@
 """`watch`: steps delivered a second to four viewers a game beside bare stream messages.
 
 One replica on PostgreSQL; four viewers watch each game there, its players and spectators, while
-the moves are made elsewhere, by the driving process as another replica would: decided, appended and
-told by NOTIFY. The peer sends messages of the steps' mean size on as many streams, on the same
-server stack, as fast as they are taken; the same client process receives either. Beside it, the
-same with every move submitted to the watched replica itself. The latency across replicas is taken
-from the sending of a move to replica A until a viewer on replica B has its step, with little else
-going on.
+the moves are made elsewhere: the driving process appends what it decided before, and tells of it by
+NOTIFY, as another replica would. The peer sends messages of the steps' mean size on as many
+streams, on the same server stack, as fast as they are taken; the same client process receives
+either. Beside it, the same with every move submitted to the watched replica itself. The latency
+across replicas is taken from the sending of a move to replica A until a viewer on replica B has its
+step, with little else going on.
 """
 
 import asyncio
@@ -38,15 +38,7 @@ from services.cli.bench.measuring import (
 )
 from services.cli.bench.moves import CALL_SECONDS, MOVES_A_GAME, Pool, Seat
 from services.cli.bench.replicas import House, Server, house
-from services.cli.bench.scripts import (
-    BODY_HASH,
-    METADATA,
-    Script,
-    Writer,
-    dealt,
-    store_commands,
-    submit_request,
-)
+from services.cli.bench.scripts import Script, Writer, dealt, store_commands, submit_request
 from services.cli.outcome import Failure
 
 NAME = "watch"
@@ -238,14 +230,9 @@ class Elsewhere:
         while self._opened < VIEWERS or self._made * VIEWERS - self._told >= AHEAD_MAX * VIEWERS:
             self._changed.clear()
             await self._changed.wait()
-        command = script.next_play()
-        await self._house.streams.transact(
-            script.game_id,
-            command,
-            request_id=f"bench/{script.done}",
-            body_hash=BODY_HASH,
-            metadata=METADATA,
-        )
+        append = script.appends[script.done]
+        script.done += 1
+        await self._house.append(append)
         self._made += 1
         return 1
 
