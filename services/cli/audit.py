@@ -1,17 +1,18 @@
-"""`kozyr audit`: a game's log executed again, and everything in it checked."""
+"""`kozyr audit`: a game's log executed again, and everything in it checked; or every game's."""
 
 import argparse
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from kozyr.game.v1 import audit_pb2, audit_pb2_grpc
 
-from services.cli import finding
+from services.cli import audit_all, finding, witness
 from services.cli.addresses import add_flags, settings
 from services.cli.client import Caller
+from services.cli.faults import fault_line, fault_object
 from services.cli.outcome import FINE, USAGE, WRONG, Failure
-from services.cli.terminal import command, emit, progress, show
-from services.kernel.errors import Kind, Refused
+from services.cli.terminal import command, emit, show
 
 
 def parser() -> argparse.ArgumentParser:
@@ -19,14 +20,38 @@ def parser() -> argparse.ArgumentParser:
     made = command(
         "audit",
         "Check games from their stored rows: the chain, the rules' every decision, the deals, the "
-        "chips and their agreement with the wallet. Exits 1 when something is wrong and names the "
-        "first event that is.",
-        "kozyr audit --all",
+        "chips and their agreement with the wallet, and what signed checkpoints say of them. Exits "
+        "1 when something is wrong and names the first event that is.",
+        "kozyr audit --all --against checkpoints.jsonl",
     )
     made.add_argument("game", nargs="?", metavar="GAME", help="a game's id, or `last`")
     made.add_argument(
-        "--all", action="store_true", help="every game there is a log of, in lists or not"
+        "--all",
+        action="store_true",
+        help="every game and dispute there is a trace of, then the tree of checkpoints",
     )
+    made.add_argument(
+        "--held",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a player's proof or acknowledgement, whose head the game's log must have come by",
+    )
+    made.add_argument(
+        "--against",
+        type=Path,
+        metavar="FILE",
+        help="with --all: exported checkpoints that the tree must continue",
+    )
+    made.add_argument("--after", metavar="GAME", help="with --all: only ids above this one")
+    made.add_argument(
+        "--state",
+        type=Path,
+        metavar="FILE",
+        help="with --all: where it keeps how far it came; a later run goes on from there",
+    )
+    made.add_argument("--verbose", action="store_true", help="with --all: also what is in order")
     made.add_argument("--json", action="store_true", help="one JSON object a game")
     add_flags(made)
     return made
@@ -36,64 +61,53 @@ def run(arguments: argparse.Namespace) -> int:
     """Check them."""
     if bool(arguments.game) == arguments.all:
         raise Failure("name a game, or --all", USAGE)
+    if arguments.all:
+        if arguments.held:
+            raise Failure("--held goes with one game", USAGE)
+        return audit_all.run(arguments)
+    if arguments.against or arguments.after or arguments.state:
+        raise Failure("--against, --after and --state go with --all", USAGE)
     return asyncio.run(_audit(arguments))
 
 
-async def verify(caller: Caller, game: str) -> audit_pb2.VerifyGameResponse:
+async def verify(
+    caller: Caller, game: str, held: list[witness.HeldHead] | None = None
+) -> audit_pb2.VerifyGameResponse:
     """What the game service finds when it checks this game; raises Refused."""
     stub: Any = caller.stub("game", audit_pb2_grpc.AuditServiceStub)
-    request = audit_pb2.VerifyGameRequest(game_id=game)
+    heads = [audit_pb2.HeldHead(version=one.version, hash=one.hash) for one in held or []]
+    request = audit_pb2.VerifyGameRequest(game_id=game, held=heads)
     reply: audit_pb2.VerifyGameResponse = await caller.call("game", stub.VerifyGame, request)
     return reply
 
 
 async def _audit(arguments: argparse.Namespace) -> int:
-    wrong = 0
-    async with finding.as_operator(settings(arguments)) as caller:
-        if arguments.all:
-            ids = await finding.logs(caller)
-        else:
-            ids = [await finding.game_id(caller, arguments.game)]
-        with progress("audit") as tell:
-            for number, game in enumerate(ids, 1):
-                tell(f"{number} of {len(ids)}")
-                found = (
-                    await _verdict(caller, game) if arguments.all else await verify(caller, game)
-                )
-                wrong += not _report(game, found, as_json=arguments.json)
-    if arguments.all and not arguments.json:
-        show([f"{len(ids)} games, {wrong} wrong"])
-    return WRONG if wrong else FINE
-
-
-async def _verdict(caller: Caller, game: str) -> audit_pb2.VerifyGameResponse:
-    """What is found in one game of many: one that cannot be checked keeps nobody from the rest."""
-    try:
-        return await verify(caller, game)
-    except Refused as refused:
-        if refused.kind not in (Kind.PRECONDITION, Kind.INVALID, Kind.NOT_FOUND):
-            raise
-        fault = audit_pb2.Fault(kind=refused.reason, detail=refused.message)
-        return audit_pb2.VerifyGameResponse(faults=[fault])
-
-
-def _report(game: str, found: audit_pb2.VerifyGameResponse, *, as_json: bool) -> bool:
-    """Say what was found; whether all is well."""
-    faults = [
-        {"version": fault.version, "kind": fault.kind, "detail": fault.detail}
-        for fault in found.faults
-    ]
-    if as_json:
+    where = settings(arguments)
+    held = []
+    if arguments.held:
+        keys = witness.keys_of(where)
+        held = [await asyncio.to_thread(witness.read_held, path, keys) for path in arguments.held]
+    async with finding.as_operator(where) as caller:
+        game = await finding.game_id(caller, arguments.game)
+        for path, one in zip(arguments.held, held, strict=True):
+            if one.game_id != game:
+                raise Failure(f"{path}: is about game {one.game_id}")
+        found = await verify(caller, game, held)
+    faults = list(map(fault_object, found.faults))
+    if arguments.json:
         checks = list(found.checks)
-        emit({"game": game, "events": found.events, "checks": checks, "faults": faults})
+        emit(
+            {
+                "game": game,
+                "events": found.events,
+                "checks": checks,
+                "faults": faults,
+                "covered": found.covered_version,
+            }
+        )
     elif faults:
         show(f"WRONG {game} {fault_line(fault)}" for fault in found.faults)
     else:
-        show([f"ok {game}: {found.events} events ({', '.join(found.checks)})"])
-    return not faults
-
-
-def fault_line(fault: audit_pb2.Fault) -> str:
-    """A fault in words: version, kind, detail."""
-    where = f"version {fault.version}" if fault.version else "as a whole"
-    return f"{where}: {fault.kind}: {fault.detail}"
+        covered = f"checkpoints cover {found.covered_version}"
+        show([f"ok {game}: {found.events} events, {covered} ({', '.join(found.checks)})"])
+    return WRONG if faults else FINE

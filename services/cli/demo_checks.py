@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from kozyr.game.v1 import view_pb2
 
-from services.cli.audit import fault_line, verify
+from services.cli.audit import verify
 from services.cli.client import Caller, Player
 from services.cli.driving import Seen
 from services.cli.export import receipt
+from services.cli.faults import fault_line
 from services.cli.replay import steps_of
 from services.cli.shown import game_of
 from services.cli.terminal import grid, show

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, game_pb2_grpc, view_pb2
+from kozyr.game.v1 import game_pb2, game_pb2_grpc, view_pb2
 from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc
 
 from services.cli.client import Caller, Player
@@ -99,13 +99,6 @@ async def games(
         if not page.next_page_token:
             return
         asked.page_token = page.next_page_token
-
-
-async def logs(caller: Caller) -> list[str]:
-    """The ids of all games there is a log of, listed or not; for operators."""
-    stub: Any = caller.stub("game", audit_pb2_grpc.AuditServiceStub)
-    pages = caller.stream("game", stub.ListLogs, audit_pb2.ListLogsRequest())
-    return [head.game_id async for page in pages for head in page.heads]
 
 
 async def names_of(caller: Caller, ids: Iterable[str]) -> dict[str, str]:

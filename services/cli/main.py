@@ -19,6 +19,7 @@ COMMANDS = {
     "games": "list games",
     "watch": "follow a game as it is played",
     "replay": "step through a finished game",
+    "accesses": "list what operators looked at",
     "checkpoints": "keep and check the signed record over all games",
     "audit": "re-execute a game's log and check everything in it",
     "export": "write a game's signed receipt as one JSON document",

@@ -155,6 +155,21 @@ async def newest(caller: Caller, keys: Keys, earlier: Checkpoint | None) -> Line
     return line
 
 
+async def continued(caller: Caller, keys: Keys, lines: Sequence[Line]) -> int:
+    """How many of the lines of a file the service's tree continues, from the first on."""
+    low, high = 0, len(lines)
+    while low < high:
+        middle = (low + high) // 2 if high < len(lines) else high - 1
+        try:
+            await newest(caller, keys, lines[middle].checkpoint)
+            low = middle + 1
+        except Refused as refused:
+            if refused.reason not in ("TREE_REWRITTEN", "TREE_BROKEN"):
+                raise
+            high = middle
+    return low
+
+
 def rewritten(earlier: Checkpoint, now: Checkpoint | None) -> Refused:
     """What is said of a tree that does not continue an earlier one."""
     size = 0 if now is None else now.size

@@ -1,32 +1,38 @@
 """AuditService: reading, replaying and verifying logs, and disputes about them."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 from uuid import UUID
 
 from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import audit_pb2, audit_pb2_grpc
-from sqlalchemy.ext.asyncio import AsyncEngine
 
-from services.game import audit, checking, export, requests, views
-from services.game.accesses import Accesses
+from services.game import audit, export, requests, views
+from services.game.accesses import Access, Accesses
+from services.game.checking import Checked, Held
 from services.game.disputes import DISPUTE_VERSION, Disputes
 from services.game.export import CHUNK_BYTES
 from services.game.games import Games
 from services.game.model import Stage, State
-from services.game.peers import Peers
-from services.game.settled import wallet_faults
+from services.game.verdicts import Verdicts
 from services.game.viewers import missing, seat_of
 from services.kernel.errors import precondition
 from services.runtime import validate
 from services.runtime.auth import Role
 from services.runtime.call import caller, note
-from services.runtime.streams import refusals
+from services.runtime.moments import timestamp
+from services.runtime.seal import open_page, seal_page
 
 ROWS_DEFAULT = 200
 ROWS_MAX = 1_000
 VERSION_MAX = 2**63 - 1
 HEADS_A_MESSAGE = 500
+LOGS_MAX = 2**31 - 1
+LOGS_DEFAULT = 200
+LOGS_A_PAGE_MAX = 1_000
+ACCESSES_DEFAULT = 100
+ACCESSES_MAX = 500
 
 
 class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
@@ -34,28 +40,32 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
 
     def __init__(
         self,
-        engine: AsyncEngine,
         games: Games,
-        peers: Peers,
+        verdicts: Verdicts,
         disputes: Disputes,
         accesses: Accesses,
+        seal_key: bytes,
     ) -> None:
-        self._engine = engine
         self._games = games
-        self._peers = peers
+        self._verdicts = verdicts
         self._disputes = disputes
         self._accesses = accesses
+        self._seal_key = seal_key
 
     async def ListLogs(
         self, request: audit_pb2.ListLogsRequest, context: Any
     ) -> AsyncIterator[audit_pb2.ListLogsResponse]:
-        """Every game's head, from the heads themselves and not from what is listed."""
-        page = audit_pb2.ListLogsResponse()
-        async for head in self._games.store.streams():
+        """Games' heads, from the heads themselves and not from what is listed."""
+        after = validate.optional_uuid("after_game_id", request.after_game_id)
+        most = validate.number("page_size", request.page_size, low=0, high=LOGS_MAX) or LOGS_MAX
+        page, listed = audit_pb2.ListLogsResponse(), 0
+        async for head in self._games.store.streams(after):
             if head.stream.version == DISPUTE_VERSION:
                 continue
-            game_id = str(head.stream)
+            game_id, listed = str(head.stream), listed + 1
             page.heads.add(game_id=game_id, version=head.version, hash=head.hash, ended=head.ended)
+            if listed == most:
+                break
             if len(page.heads) == HEADS_A_MESSAGE:
                 yield page
                 page = audit_pb2.ListLogsResponse()
@@ -96,22 +106,45 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         """Re-execute the log from its rows, and compare it with the wallet."""
         game_id = requests.game_id("game_id", request.game_id)
         note(game=game_id)
-        held = [checking.Held(each.version, each.hash) for each in request.held]
+        held = [Held(each.version, each.hash) for each in request.held]
         await self._accesses.note(game_id)
-        with refusals():
-            checked = await checking.check_game(self._engine, self._games.store, game_id, held)
-            now = await self._games.store.now()
+        checked = await self._verdicts.one(game_id, held)
         if checked is None:
             raise missing()
-        faults = checked.faults
-        if (end := checked.end) is not None:
-            faults += tuple(await wallet_faults(self._peers, game_id, end.state, end.head, now))
         return audit_pb2.VerifyGameResponse(
-            faults=map(_fault, faults),
+            faults=map(_fault, checked.faults),
             events=checked.events,
             checks=audit.CHECKS,
             covered_version=checked.covered,
         )
+
+    async def VerifyGames(
+        self, request: audit_pb2.VerifyGamesRequest, context: Any
+    ) -> AsyncIterator[audit_pb2.VerifyGamesResponse]:
+        """A page of logs verified by other processes, as they get done."""
+        after = validate.optional_uuid("after_game_id", request.after_game_id)
+        size = validate.page_size(request.page_size, default=LOGS_DEFAULT, high=LOGS_A_PAGE_MAX)
+        await self._accesses.note(None, f"{size} logs after {after or 'none'}")
+        async with aclosing(self._verdicts.page(after, size)) as answers:
+            async for some in answers:
+                yield audit_pb2.VerifyGamesResponse(
+                    verdicts=[_verdict(game, found) for game, found in some]
+                )
+
+    async def ListAccesses(
+        self, request: audit_pb2.ListAccessesRequest, context: Any
+    ) -> audit_pb2.ListAccessesResponse:
+        """A page of what operators looked at."""
+        size = validate.page_size(request.page_size, default=ACCESSES_DEFAULT, high=ACCESSES_MAX)
+        game = validate.optional_uuid("game_id", request.game_id)
+        bound = (request.game_id,)
+        fields = open_page(self._seal_key, "accesses", bound, request.page_token)
+        found = await self._accesses.page(int(fields[0] or 0) if fields else None, size + 1, game)
+        response = audit_pb2.ListAccessesResponse(accesses=map(_access, found[:size]))
+        if len(found) > size:
+            last = found[size - 1].number
+            response.next_page_token = seal_page(self._seal_key, "accesses", bound, (last,))
+        return response
 
     async def ExportGame(
         self, request: audit_pb2.ExportGameRequest, context: Any
@@ -171,6 +204,28 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
 
 def _fault(found: audit.Fault) -> audit_pb2.Fault:
     return audit_pb2.Fault(version=found.version, kind=found.kind, detail=found.detail)
+
+
+def _verdict(game_id: UUID, found: Checked) -> audit_pb2.Verdict:
+    return audit_pb2.Verdict(
+        game_id=str(game_id),
+        faults=map(_fault, found.faults),
+        events=found.events,
+        version=found.version,
+        covered_version=found.covered,
+    )
+
+
+def _access(found: Access) -> audit_pb2.Access:
+    return audit_pb2.Access(
+        number=found.number,
+        access_time=timestamp(found.at),
+        operator=found.operator,
+        action=found.action,
+        game_id="" if found.game is None else str(found.game),
+        detail=found.detail,
+        hash=found.hash,
+    )
 
 
 def _replayed(step: audit.Append) -> audit_pb2.ReplayGameResponse:

@@ -85,8 +85,10 @@ async def check_game(
         faults, state = audit.examined(game_id, rows, head)
     elif not faults:
         faults = _verify_chain(game_id, rows, head)
+    if rows:
+        faults = [*faults, *covered_faults(kept, rows)]
     if not any(fault.kind == "DAMAGED" for fault in faults):
-        faults = [*faults, *covered_faults(kept, rows), *held_faults(held, rows)]
+        faults = [*faults, *held_faults(held, rows)]
     end = None
     if is_game:
         faults = faults or await listing_faults(store, game_id, rows)

@@ -16,6 +16,7 @@ from kozyr.game.v1 import (
 from services.game import migrations
 from services.game.accesses import Accesses
 from services.game.auditing import AuditServicer
+from services.game.auditors import Auditors
 from services.game.checkpoints import Checkpointer
 from services.game.disputes import Disputes
 from services.game.endings import Endings
@@ -27,6 +28,7 @@ from services.game.proving import CheckpointServicer
 from services.game.reactions import WORK_AT_ONCE, Reactions
 from services.game.servicer import GameServicer
 from services.game.steps import Steps
+from services.game.verdicts import Verdicts
 from services.game.watching import Watching
 from services.runtime.due import DueWorker
 from services.runtime.eventstore import MIGRATIONS, close_store, open_store, supervised
@@ -52,7 +54,7 @@ async def compose(process: Process) -> Service:
     rules = decider(settings.bot_delay_ms)
     games = Games(store, rules, feed, outages, cached=settings.games_cached)
     peers = Peers(process.peers)
-    endings, accesses = Endings(engine), Accesses(engine)
+    endings, accesses, auditors = Endings(engine), Accesses(engine), Auditors(settings)
     react = Reactions(games, peers, endings).handle
     worker = DueWorker(
         store,
@@ -77,12 +79,14 @@ async def compose(process: Process) -> Service:
         )
         game_pb2_grpc.add_GameServiceServicer_to_server(servicer, server)
         disputes = Disputes(store, process.seal_key)
-        auditor = AuditServicer(engine, games, peers, disputes, accesses)
+        verdicts = Verdicts(engine, store, peers, auditors)
+        auditor = AuditServicer(games, verdicts, disputes, accesses, process.seal_key)
         audit_pb2_grpc.add_AuditServiceServicer_to_server(auditor, server)
         prover = CheckpointServicer(engine, games, accesses, public_keys(settings.keys(), "game"))
         checkpoint_pb2_grpc.add_CheckpointServiceServicer_to_server(prover, server)
 
     async def close() -> None:
+        auditors.close()
         await worker.stop()
         await checkpointer.try_round()
         await close_store(store, feed=feed, due=worker)

@@ -52,6 +52,8 @@ GAME: Mapping[str, Access] = {
     "/kozyr.game.v1.AuditService/ReadLog": allow("operator"),
     "/kozyr.game.v1.AuditService/ReplayGame": allow("player", "operator", cost=5),
     "/kozyr.game.v1.AuditService/VerifyGame": allow("operator"),
+    "/kozyr.game.v1.AuditService/VerifyGames": allow("operator", cost=20),
+    "/kozyr.game.v1.AuditService/ListAccesses": allow("operator"),
     "/kozyr.game.v1.AuditService/ExportGame": allow("player", "operator", cost=5),
     "/kozyr.game.v1.AuditService/OpenDispute": allow("player", cost=5),
     "/kozyr.game.v1.AuditService/ListDisputes": allow("player", "operator"),

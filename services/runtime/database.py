@@ -87,6 +87,8 @@ class DatabaseFile:
     """What this process knows of one engine's SQLite file."""
 
     path: Path
+    held: bool = True
+    """Whether this process holds the lock file, and may write."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     closed: bool = False
 
@@ -145,6 +147,14 @@ def open_engine(url: str, *, pool_size: int | None = None, patient: bool = False
     )
 
 
+def open_reader(url: str) -> AsyncEngine:
+    """Opens a database that another process of the same service has open, for reading alone."""
+    parsed = make_url(url)
+    if parsed.drivername == SQLITE:
+        return sqlite_engine(DatabaseFile(Path(parsed.database or "").resolve(), held=False), 1)
+    return open_postgres(parsed, 1, patient=False)
+
+
 def open_sqlite(url: URL, pool_size: int) -> AsyncEngine:
     """The engine of a SQLite file: WAL, every commit on disk, writers one after another."""
     if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
@@ -156,9 +166,14 @@ def open_sqlite(url: URL, pool_size: int) -> AsyncEngine:
     if not path.stat().st_size:  # a new file becomes WAL here: two connections at it would collide
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("PRAGMA journal_mode=WAL")
-    file = DatabaseFile(path)
+    return sqlite_engine(DatabaseFile(path), pool_size)
+
+
+def sqlite_engine(file: DatabaseFile, pool_size: int) -> AsyncEngine:
+    """The engine of a SQLite file that exists."""
+    mode = "rw" if file.held else "ro"
     engine = create_async_engine(
-        URL.create(SQLITE, database=file.uri, query={"mode": "rw", "uri": "true"}),
+        URL.create(SQLITE, database=file.uri, query={"mode": mode, "uri": "true"}),
         connect_args={"isolation_level": None, "timeout": BUSY_SECONDS},
         hide_parameters=True,
         pool_size=pool_size,
@@ -239,7 +254,8 @@ async def close_engine(engine: AsyncEngine) -> None:
     file = FILES.get(engine.sync_engine)
     if file is not None and not file.closed:
         file.closed = True
-        release(file.path)
+        if file.held:
+            release(file.path)
 
 
 def hold(path: Path) -> None:

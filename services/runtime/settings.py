@@ -189,6 +189,12 @@ class Settings(BaseSettings):
         le=600_000,
         description="Games that advanced are covered by a signed checkpoint this often.",
     )
+    audit_workers: int = Field(
+        default=2,
+        ge=1,
+        le=64,
+        description="Processes that check games while an operator audits many.",
+    )
     outage_ms: int = Field(
         default=3_000,
         ge=100,

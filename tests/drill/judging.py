@@ -11,8 +11,9 @@ from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, view_pb2
 from kozyr.wallet.v1 import wallet_pb2, wallet_pb2_grpc
 
 from services.cli import finding
-from services.cli.audit import fault_line, verify
+from services.cli.audit import verify
 from services.cli.client import ENDED, Caller
+from services.cli.faults import fault_line
 from services.cli.wallet import statement, trial_balance
 from services.game import audit
 from services.game.model import ClockCredited, EngineEvent, Stage

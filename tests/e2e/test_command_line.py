@@ -181,11 +181,19 @@ def test_a_replay_is_stepped_through(house: House) -> None:
 
 def test_every_game_passes_its_audit(house: House) -> None:
     """`audit --all` finds nothing wrong, for people and for machines."""
-    done = house.kozyr("audit", "--all")
+    done = house.kozyr("audit", "--all", "--verbose")
     assert done.returncode == FINE, done.stdout
-    assert done.stdout.endswith("3 games, 0 wrong\n")
-    found = [json.loads(line) for line in house.kozyr("audit", "--all", "--json").stdout.split()]
+    *each, logs, tree = done.stdout.splitlines()
+    assert [line.split()[0] for line in each] == ["ok"] * 3
+    assert re.fullmatch(r"3 logs \(0 of disputes\), \d+ events: all sound", logs)
+    assert re.fullmatch(r"tree: \d+ leaves, \d+ checkpoints; not covered: .*", tree)
+    told = house.kozyr("audit", "--all", "--json").stdout.splitlines()
+    *found, report = [json.loads(line) for line in told]
+    assert len(found) == 3
     assert all(line["faults"] == [] and line["events"] > 10 for line in found)
+    assert report["report"]["games"] == 3
+    assert report["report"]["faults"] == {}
+    assert report["report"]["events"] == sum(line["events"] for line in found)
 
 
 def test_the_wallet_tells_where_chips_went(house: House) -> None:
@@ -388,7 +396,8 @@ def test_a_hand_edited_log_is_found_and_others_stay_sound(house: House) -> None:
         assert done.returncode == WRONG
         wrong = [line for line in done.stdout.splitlines() if line.startswith("WRONG")]
         assert wrong == [line for line in wrong if f"{game} version 9: CHAIN_BROKEN" in line]
-        assert done.stdout.endswith(f"{games} games, 1 wrong\n")
+        assert f"\n{games} logs (0 of disputes)" in done.stdout
+        assert done.stdout.endswith("  CHAIN_BROKEN: 1\n")
         played = again.kozyr("play", "durak", "--seats", "2", stdin="1\n")
         assert played.stdout.endswith("You have left the game.\n"), played.stderr
         assert again.stop() == FINE

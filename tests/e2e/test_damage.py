@@ -148,7 +148,7 @@ async def test_lists_show_damaged_games_beside_the_others(scene: Scene, role: st
 async def test_the_command_line_audits_them_all(scene: Scene) -> None:
     """`kozyr audit --all` exits 1 and names every damaged game, and no other."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "services.cli.main", "audit", "--all"),
+        *(sys.executable, "-m", "services.cli.main", "audit", "--all", "--verbose"),
         *("--data", str(scene.house.stack.data)),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

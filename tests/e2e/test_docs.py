@@ -82,7 +82,8 @@ def test_every_make_target_exists(command: str) -> None:
 async def test_every_command_against_a_running_system(tmp_path: Path) -> None:
     """In the order they are shown, with a player who leaves his game early."""
     shown = [c for c in every("kozyr") if not SERVED.match(c)]
-    async with Stack(tmp_path / "data", environment={"KOZYR_BOT_DELAY_MS": "0"}):
+    quick = {"KOZYR_BOT_DELAY_MS": "0", "KOZYR_CHECKPOINT_MS": "100"}
+    async with Stack(tmp_path / "data", environment=quick):
         for command in shown:
             out = await run(command, tmp_path, typed="q\n" * 3 if " play " in command else "")
             assert out.strip(), f"{command} says nothing"

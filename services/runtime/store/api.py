@@ -91,8 +91,8 @@ class Store(Protocol):
         """Streams that carry the tag, newest id first, below `before`; by `ended` unless None."""
         ...
 
-    def streams(self) -> AsyncIterator[Head]:
-        """Every stream, in the order of ids."""
+    def streams(self, after: UUID | None = None) -> AsyncIterator[Head]:
+        """Every stream, in the order of ids, above `after`."""
         ...
 
     async def claim(self, worker: str, limit: int, lease_ms: int) -> list[Claimed]:

@@ -246,10 +246,9 @@ class SqlStore:
             rows = await connection.execute(query.order_by(tags.c.stream.desc()).limit(limit))
             return [Head(*row) for row in rows]
 
-    async def streams(self) -> AsyncIterator[Head]:
-        """Every stream, in the order of ids, read page by page."""
+    async def streams(self, after: UUID | None = None) -> AsyncIterator[Head]:
+        """Every stream, in the order of ids, above `after`, read page by page."""
         query = HEADS.order_by(heads.c.stream).limit(PAGE)
-        after: UUID | None = None
         while True:
             page = query if after is None else query.where(heads.c.stream > after)
             async with read(self._engine) as connection:

@@ -119,16 +119,25 @@ Global___LogRow: _TypeAlias = LogRow  # noqa: Y015
 
 @_typing.final
 class ListLogsRequest(_message.Message):
-    """All logs."""
+    """All logs, or a page of them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    AFTER_GAME_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    after_game_id: _builtins.str
+    """Only ids above this one."""
+    page_size: _builtins.int
+    """How many at most; 0: all."""
     def __init__(
         self,
+        *,
+        after_game_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_game_id", b"after_game_id", "page_size", b"page_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -447,6 +456,202 @@ class VerifyGameResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___VerifyGameResponse: _TypeAlias = VerifyGameResponse  # noqa: Y015
+
+@_typing.final
+class VerifyGamesRequest(_message.Message):
+    """Which logs to verify."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AFTER_GAME_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    after_game_id: _builtins.str
+    """Only ids above this one."""
+    page_size: _builtins.int
+    """How many at most, 1 to 1000; 0 means 200."""
+    def __init__(
+        self,
+        *,
+        after_game_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_game_id", b"after_game_id", "page_size", b"page_size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VerifyGamesRequest: _TypeAlias = VerifyGamesRequest  # noqa: Y015
+
+@_typing.final
+class Verdict(_message.Message):
+    """What was found in one log."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    FAULTS_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    COVERED_VERSION_FIELD_NUMBER: _builtins.int
+    game_id: _builtins.str
+    """The game's id, or the dispute's."""
+    events: _builtins.int
+    """How many events were checked."""
+    version: _builtins.int
+    """The version of its head; 0 where there is none."""
+    covered_version: _builtins.int
+    """The last version that a checkpoint covers; 0 for none."""
+    @_builtins.property
+    def faults(self) -> _containers.RepeatedCompositeFieldContainer[Global___Fault]:
+        """Faults in the order of versions; none when all is well."""
+
+    def __init__(
+        self,
+        *,
+        game_id: _builtins.str = ...,
+        faults: _abc.Iterable[Global___Fault] | None = ...,
+        events: _builtins.int = ...,
+        version: _builtins.int = ...,
+        covered_version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["covered_version", b"covered_version", "events", b"events", "faults", b"faults", "game_id", b"game_id", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
+
+@_typing.final
+class VerifyGamesResponse(_message.Message):
+    """Some of the verdicts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERDICTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Verdict]:
+        """Verdicts, in the order of ids over all messages. A page with none is the end."""
+
+    def __init__(
+        self,
+        *,
+        verdicts: _abc.Iterable[Global___Verdict] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["verdicts", b"verdicts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VerifyGamesResponse: _TypeAlias = VerifyGamesResponse  # noqa: Y015
+
+@_typing.final
+class ListAccessesRequest(_message.Message):
+    """Which accesses to list."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    game_id: _builtins.str
+    """Only those to this game; empty: to any."""
+    page_size: _builtins.int
+    """How many at most, 1 to 500; 0 means 100."""
+    page_token: _builtins.str
+    """Where to go on."""
+    def __init__(
+        self,
+        *,
+        game_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAccessesRequest: _TypeAlias = ListAccessesRequest  # noqa: Y015
+
+@_typing.final
+class Access(_message.Message):
+    """That an operator looked at a game."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    ACCESS_TIME_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    HASH_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    """Its number, from 1 without a gap."""
+    operator: _builtins.str
+    """Who: the operator's name in his token."""
+    action: _builtins.str
+    """By which RPC."""
+    game_id: _builtins.str
+    """Which game; empty where it was several."""
+    detail: _builtins.str
+    """What else there is to say."""
+    hash: _builtins.bytes
+    """The record's chain hash, 32 bytes."""
+    @_builtins.property
+    def access_time(self) -> _timestamp_pb2.Timestamp:
+        """When, by the database's clock."""
+
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        access_time: _timestamp_pb2.Timestamp | None = ...,
+        operator: _builtins.str = ...,
+        action: _builtins.str = ...,
+        game_id: _builtins.str = ...,
+        detail: _builtins.str = ...,
+        hash: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access_time", b"access_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_time", b"access_time", "action", b"action", "detail", b"detail", "game_id", b"game_id", "hash", b"hash", "number", b"number", "operator", b"operator"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Access: _TypeAlias = Access  # noqa: Y015
+
+@_typing.final
+class ListAccessesResponse(_message.Message):
+    """A page of accesses."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCESSES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where to go on; empty at the end."""
+    @_builtins.property
+    def accesses(self) -> _containers.RepeatedCompositeFieldContainer[Global___Access]:
+        """Accesses, the newest first."""
+
+    def __init__(
+        self,
+        *,
+        accesses: _abc.Iterable[Global___Access] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accesses", b"accesses", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAccessesResponse: _TypeAlias = ListAccessesResponse  # noqa: Y015
 
 @_typing.final
 class ExportGameRequest(_message.Message):

@@ -55,6 +55,16 @@ class AuditServiceStub(object):
                 request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGameRequest.SerializeToString,
                 response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGameResponse.FromString,
                 _registered_method=True)
+        self.VerifyGames = channel.unary_stream(
+                '/kozyr.game.v1.AuditService/VerifyGames',
+                request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGamesRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGamesResponse.FromString,
+                _registered_method=True)
+        self.ListAccesses = channel.unary_unary(
+                '/kozyr.game.v1.AuditService/ListAccesses',
+                request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ListAccessesRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ListAccessesResponse.FromString,
+                _registered_method=True)
         self.ExportGame = channel.unary_stream(
                 '/kozyr.game.v1.AuditService/ExportGame',
                 request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ExportGameRequest.SerializeToString,
@@ -104,6 +114,21 @@ class AuditServiceServicer(object):
 
     def VerifyGame(self, request, context):
         """Re-execute a log under its rules version and check everything in it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def VerifyGames(self, request, context):
+        """Verify many logs as VerifyGame does, in the order of ids: a page of all there is a trace of,
+        disputes and games without a head among them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListAccesses(self, request, context):
+        """What operators looked at, newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -159,6 +184,16 @@ def add_AuditServiceServicer_to_server(servicer, server):
                     servicer.VerifyGame,
                     request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGameRequest.FromString,
                     response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGameResponse.SerializeToString,
+            ),
+            'VerifyGames': grpc.unary_stream_rpc_method_handler(
+                    servicer.VerifyGames,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGamesRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGamesResponse.SerializeToString,
+            ),
+            'ListAccesses': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAccesses,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ListAccessesRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ListAccessesResponse.SerializeToString,
             ),
             'ExportGame': grpc.unary_stream_rpc_method_handler(
                     servicer.ExportGame,
@@ -290,6 +325,60 @@ class AuditService(object):
             '/kozyr.game.v1.AuditService/VerifyGame',
             kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGameRequest.SerializeToString,
             kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGameResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def VerifyGames(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/kozyr.game.v1.AuditService/VerifyGames',
+            kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGamesRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_audit__pb2.VerifyGamesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAccesses(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.game.v1.AuditService/ListAccesses',
+            kozyr_dot_game_dot_v1_dot_audit__pb2.ListAccessesRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_audit__pb2.ListAccessesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,12 @@ class AuditServiceStub:
     """The state after each append, with all hands. Only after the game's end."""
     VerifyGame: _grpc.UnaryUnaryMultiCallable[_audit_pb2.VerifyGameRequest, _audit_pb2.VerifyGameResponse]
     """Re-execute a log under its rules version and check everything in it."""
+    VerifyGames: _grpc.UnaryStreamMultiCallable[_audit_pb2.VerifyGamesRequest, _audit_pb2.VerifyGamesResponse]
+    """Verify many logs as VerifyGame does, in the order of ids: a page of all there is a trace of,
+    disputes and games without a head among them.
+    """
+    ListAccesses: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ListAccessesRequest, _audit_pb2.ListAccessesResponse]
+    """What operators looked at, newest first."""
     ExportGame: _grpc.UnaryStreamMultiCallable[_audit_pb2.ExportGameRequest, _audit_pb2.ExportGameResponse]
     """A finished game as one JSON document, in pieces of any length."""
     OpenDispute: _grpc.UnaryUnaryMultiCallable[_audit_pb2.OpenDisputeRequest, _audit_pb2.OpenDisputeResponse]
@@ -63,6 +69,12 @@ class AuditServiceAsyncStub(AuditServiceStub):
     """The state after each append, with all hands. Only after the game's end."""
     VerifyGame: _aio.UnaryUnaryMultiCallable[_audit_pb2.VerifyGameRequest, _audit_pb2.VerifyGameResponse]  # type: ignore[assignment]
     """Re-execute a log under its rules version and check everything in it."""
+    VerifyGames: _aio.UnaryStreamMultiCallable[_audit_pb2.VerifyGamesRequest, _audit_pb2.VerifyGamesResponse]  # type: ignore[assignment]
+    """Verify many logs as VerifyGame does, in the order of ids: a page of all there is a trace of,
+    disputes and games without a head among them.
+    """
+    ListAccesses: _aio.UnaryUnaryMultiCallable[_audit_pb2.ListAccessesRequest, _audit_pb2.ListAccessesResponse]  # type: ignore[assignment]
+    """What operators looked at, newest first."""
     ExportGame: _aio.UnaryStreamMultiCallable[_audit_pb2.ExportGameRequest, _audit_pb2.ExportGameResponse]  # type: ignore[assignment]
     """A finished game as one JSON document, in pieces of any length."""
     OpenDispute: _aio.UnaryUnaryMultiCallable[_audit_pb2.OpenDisputeRequest, _audit_pb2.OpenDisputeResponse]  # type: ignore[assignment]
@@ -106,6 +118,24 @@ class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_audit_pb2.VerifyGameResponse, _abc.Awaitable[_audit_pb2.VerifyGameResponse]]:
         """Re-execute a log under its rules version and check everything in it."""
+
+    @_abc_1.abstractmethod
+    def VerifyGames(
+        self,
+        request: _audit_pb2.VerifyGamesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_audit_pb2.VerifyGamesResponse], _abc.AsyncIterator[_audit_pb2.VerifyGamesResponse]]:
+        """Verify many logs as VerifyGame does, in the order of ids: a page of all there is a trace of,
+        disputes and games without a head among them.
+        """
+
+    @_abc_1.abstractmethod
+    def ListAccesses(
+        self,
+        request: _audit_pb2.ListAccessesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_pb2.ListAccessesResponse, _abc.Awaitable[_audit_pb2.ListAccessesResponse]]:
+        """What operators looked at, newest first."""
 
     @_abc_1.abstractmethod
     def ExportGame(

@@ -1,0 +1,53 @@
+"""What is said of games: everything their own database has of them, and the wallet."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from services.game.auditors import Answer, Auditors
+from services.game.checking import Checked, Held, check_game, logs_after
+from services.game.peers import Peers
+from services.game.settled import wallet_faults
+from services.runtime.store.api import Store
+from services.runtime.streams import refusals
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Checks games of one database. Methods raise Refused."""
+
+    engine: AsyncEngine
+    store: Store
+    peers: Peers
+    auditors: Auditors
+
+    async def one(self, game_id: UUID, held: Sequence[Held]) -> Checked | None:
+        """What is found in a game; None where there is nothing of this id."""
+        with refusals():
+            checked = await check_game(self.engine, self.store, game_id, held)
+        return None if checked is None else await self._beside_wallet(game_id, checked)
+
+    async def page(self, after: UUID | None, limit: int) -> AsyncGenerator[list[Answer], None]:
+        """What is found in each log of a page, in the order of ids, some at a time.
+
+        The games are read and executed by other processes, the wallet is asked by this one.
+        """
+        with refusals():
+            games = await logs_after(self.engine, after, limit)
+        async with aclosing(self.auditors.check(games)) as checking:
+            async for answers in checking:
+                beside = (self._beside_wallet(game, found) for game, found in answers)
+                found = await asyncio.gather(*beside)
+                yield [(game, each) for (game, _), each in zip(answers, found, strict=True)]
+
+    async def _beside_wallet(self, game_id: UUID, checked: Checked) -> Checked:
+        if (end := checked.end) is None:
+            return checked
+        with refusals():
+            now = await self.store.now()
+        found = await wallet_faults(self.peers, game_id, end.state, end.head, now)
+        return replace(checked, faults=(*checked.faults, *found), end=None)
