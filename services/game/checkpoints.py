@@ -19,6 +19,7 @@ from sqlalchemy import BigInteger, Column, LargeBinary, Row, Table, Text, func, 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from services.game import accesses, tree
+from services.game.kept import KeptNote
 from services.game.tree import Leaf, TreeBroken, leaves
 from services.kernel import merkle
 from services.runtime.database import database_now, read, write
@@ -43,6 +44,8 @@ LEAVES_A_TURN = 1_000
 """How many leaves one transaction appends at most: it keeps SQLite's only writer from appends."""
 SWEPT_A_ROUND = 2_000
 """How many heads a round looks at that no append of this process has named."""
+CATCH_UP_MS = 100
+"""The pause after a round whose sweep was full of news: a database of before there was a tree."""
 
 COVERED = (
     select(func.max(leaves.c.version))
@@ -77,13 +80,16 @@ class Coverage:
 
 @dataclass(slots=True)
 class Checkpointer:
-    """Keeps the tree of one database in step with its logs. `key` is the game service's own."""
+    """Keeps the tree of one database in step with its logs. `key` is the game service's own;
+    `kept` is where an embedded database's last checkpoint is kept beside it."""
 
     engine: AsyncEngine
     key: Ed25519PrivateKey
     interval_ms: int
+    kept: KeptNote | None = None
     _dirty: set[UUID] = field(default_factory=set)
     _swept_to: UUID | None = None
+    _far_behind: bool = False
     _done_at: float | None = None
     _signed: Checkpoint | None = None
 
@@ -97,13 +103,18 @@ class Checkpointer:
         since = 0 if self._done_at is None else round((now - self._done_at) * 1_000)
         return Tail(len(self._dirty), since)
 
+    def __post_init__(self) -> None:
+        if self.kept is not None:
+            self._signed = self.kept.read()
+
     async def run(self, drain: Drain) -> None:
         """A round every interval until the process drains."""
         self._done_at = asyncio.get_running_loop().time()
         while not drain.started.is_set():
             await self.try_round()
+            pause_ms = CATCH_UP_MS if self._far_behind else self.interval_ms
             with suppress(TimeoutError):
-                async with asyncio.timeout(self.interval_ms / 1_000):
+                async with asyncio.timeout(pause_ms / 1_000):
                     await drain.started.wait()
 
     async def try_round(self) -> None:
@@ -144,7 +155,9 @@ class Checkpointer:
         page = page.order_by(heads.c.stream.desc()).limit(SWEPT_A_ROUND)
         rows = (await connection.execute(page)).all()
         self._swept_to = rows[-1].stream if len(rows) == SWEPT_A_ROUND else None
-        return [Leaf(r.stream, r.version, r.hash) for r in rows if r.covered != r.version]
+        news = [Leaf(r.stream, r.version, r.hash) for r in rows if r.covered != r.version]
+        self._far_behind = len(news) > SWEPT_A_ROUND // 2
+        return news
 
     async def _cover(self, moved: Sequence[Leaf]) -> Checkpoint | None:
         """In one turn: append the leaves that are news, and sign."""
@@ -159,11 +172,12 @@ class Checkpointer:
             if not growth.size or (last is not None and last.size == growth.size):
                 return None
             made = Checkpoint(growth.size, growth.root, await database_now(connection))
-            row = {"size": made.size, "root": made.root, "at": made.at}
-            await connection.execute(
-                insert(checkpoints), {**row, "note": sign_note(made, self.key)}
-            )
+            note = sign_note(made, self.key)
+            row = {"size": made.size, "root": made.root, "at": made.at, "note": note}
+            await connection.execute(insert(checkpoints), row)
         self._signed = made
+        if self.kept is not None:
+            self.kept.write(note)
         return made
 
     async def _news(self, connection: AsyncConnection, moved: Sequence[Leaf]) -> list[Leaf]:

@@ -21,6 +21,7 @@ from services.game.checkpoints import Checkpointer
 from services.game.disputes import Disputes
 from services.game.endings import Endings
 from services.game.games import Games, decider
+from services.game.kept import NAME, KeptNote
 from services.game.listing import Listing
 from services.game.outages import Outages
 from services.game.peers import Peers
@@ -64,7 +65,9 @@ async def compose(process: Process) -> Service:
         lease_ms=settings.due_lease_ms,
     )
     key = load_private(settings.keys() / "game.key")
-    checkpointer = Checkpointer(engine, key, settings.checkpoint_ms)
+    keys, embedded = public_keys(settings.keys(), "game"), engine.dialect.name == "sqlite"
+    kept = KeptNote(settings.data_folder / NAME, keys) if embedded else None
+    checkpointer = Checkpointer(engine, key, settings.checkpoint_ms, kept)
     games.on_change(lambda change: worker.expect(change.plan))
     games.on_change(lambda change: checkpointer.advanced(change.stream))
     relay, partitions = Relay(engine, feed), Partitions(engine)
@@ -82,7 +85,7 @@ async def compose(process: Process) -> Service:
         verdicts = Verdicts(engine, store, peers, auditors)
         auditor = AuditServicer(games, verdicts, disputes, accesses, process.seal_key)
         audit_pb2_grpc.add_AuditServiceServicer_to_server(auditor, server)
-        prover = CheckpointServicer(engine, games, accesses, public_keys(settings.keys(), "game"))
+        prover = CheckpointServicer(engine, games, accesses, keys)
         checkpoint_pb2_grpc.add_CheckpointServiceServicer_to_server(prover, server)
 
     async def close() -> None:

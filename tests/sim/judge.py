@@ -17,16 +17,18 @@ from uuid import UUID
 from kozyr.game.v1 import game_pb2, view_pb2
 from kozyr.wallet.v1 import wallet_pb2
 
-from services.game import audit, codec, receipts, views
+from services.game import codec, receipts, views
+from services.game.checking import check_game
 from services.game.evolve import evolve
 from services.game.model import GameOpened, Stage, State
 from services.game.settled import compare
+from services.game.tree_audit import verify_tree
 from services.kernel.decider import fold
 from services.kernel.envelope import Recorded, appends
 from services.lobby.model import GameEnded, GameStarted, StartFailed, Table
 from services.lobby.tables import DECIDER
 from services.runtime.database import open_engine
-from services.runtime.keys import load_private, master_keys
+from services.runtime.keys import load_private, master_keys, public_keys
 from services.runtime.settings import Settings
 from services.runtime.store.sql import SqlStore
 from tests.engines import azi_worlds
@@ -358,10 +360,14 @@ class Judge:
             first = self.games[game_id].requests.get(request)
             _hold(first is not None and first <= version, f"{game_id}: {request} is lost")
         ended = {game for sitting in self.tables.values() for game in sitting.ended}
+        store = self._stores["game"]
+        keys = public_keys(self.settings.keys(), "game")
+        async for step in verify_tree(store._engine, keys):
+            _hold(not step.faults, f"tree: {step.faults}")
         for game_id, record in self.games.items():
-            rows = await self._stores["game"].read(game_id)
-            faults = audit.verify_log(game_id, rows, await self._stores["game"].head(game_id))
-            _hold(not faults, f"{game_id}: {faults}")
+            checked = await check_game(store._engine, store, game_id)
+            _hold(checked is not None and not checked.faults, f"{game_id}: {checked}")
+            rows = await store.read(game_id)
             if record.state.stage is Stage.CANCELLED:
                 continue
             self._receipt(game_id, record.state, rows)

@@ -12,13 +12,16 @@ from uuid import UUID
 
 import pytest
 from kozyr.game.v1 import audit_pb2, game_pb2
+from pydantic import SecretStr
 
 from services.game import auditors
 from services.game.disputes import DISPUTE_VERSION
+from services.game.server import FOLDERS
 from services.game.tree_audit import verify_tree
 from services.kernel.errors import Kind, Refused
 from services.runtime.database import close_engine, open_engine
 from services.runtime.keys import public_keys
+from services.runtime.migrate import migrate
 from services.runtime.settings import Settings
 from tests.services.game.system import Seat, System, new_id, system
 from tests.services.game.test_auditing import cancelled, finished, logs, write
@@ -102,6 +105,24 @@ async def test_all_there_is_a_trace_of_is_audited(
         found = await verdicts(house.operator, 4)
         assert sorted(v.game_id for v in found) == sorted([*games, dispute])
         assert kinds(found) == {headless: ["HEAD_MISSING"], gone: ["GAME_MISSING"]}
+
+
+async def test_it_is_the_same_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
+    """The processes read PostgreSQL as they read a file; covered, proven, recorded."""
+    await migrate(postgres_url, FOLDERS)
+    given: dict[str, Any] = {"game_database_url": SecretStr(postgres_url), "checkpoint_ms": 100}
+    async with system(tmp_path, audit_workers=1, **given) as house:
+        games = [await finished(house), await with_chips(house), await cancelled(house)]
+        for game in games:
+            await covered(house, game)
+        found = await verdicts(house.operator, 2)
+        assert sorted(v.game_id for v in found) == sorted(games)
+        assert kinds(found) == {}
+        assert all(v.events == v.version >= v.covered_version > 0 for v in found)
+        looks = [(each.number, each.action) for each in await accesses(house.operator)]
+        assert [number for number, _ in looks] == list(range(len(looks), 0, -1))
+        assert {action for _, action in looks} == {"VerifyGames", "GetInclusionProof"}
+    assert await tree_faults(house.settings) == []
 
 
 async def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:

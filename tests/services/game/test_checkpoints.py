@@ -17,6 +17,7 @@ from services.game.server import FOLDERS
 from services.game.tree import Leaf, TreeBroken, leaves, nodes
 from services.kernel import merkle
 from services.runtime.database import SQLITE, open_engine, read, write
+from services.runtime.drain import Drain
 from services.runtime.notes import open_note
 from services.runtime.store.sql import SqlStore
 from tests import postgres
@@ -120,6 +121,23 @@ async def test_a_sweep_finds_what_no_replica_lived_to_cover(
     for _ in range(3):
         await replica.round()
     assert described(await place.tree())[5:] == [(4, 2)]
+
+
+async def test_a_database_from_before_is_covered_at_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a sweep finds nothing but news, the next page does not wait for the interval."""
+    monkeypatch.setattr(checkpoints, "SWEPT_A_ROUND", 2)
+    monkeypatch.setattr(checkpoints, "CATCH_UP_MS", 1)
+    for game in range(1, 8):
+        await place.play(game, 0)
+    drain = Drain()
+    running = asyncio.create_task(Checkpointer(place.engine, KEY, 600_000).run(drain))
+    async with asyncio.timeout(20):
+        while len(await place.tree()) < 7:
+            await asyncio.sleep(0.01)
+    drain.started.set()
+    await running
 
 
 async def test_replicas_take_turns(place: Place) -> None:

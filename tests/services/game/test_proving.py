@@ -172,6 +172,7 @@ async def test_an_older_copy_of_the_file_is_found(tmp_path: Path) -> None:
         witness.append_line(file, line)
         witness.write_proof(tmp_path / "proof.json", proof)
     shutil.copy(tmp_path / "older.db", folder / "game.db")
+    (folder / "game.checkpoint").unlink()  # what the service itself would notice it by
     kept = witness.read_lines(file, keys)[-1].checkpoint
     held = witness.read_held(tmp_path / "proof.json", keys)
     assert held == witness.HeldHead(lost, proof.version, proof.head)
@@ -194,6 +195,30 @@ async def test_an_older_copy_of_the_file_is_found(tmp_path: Path) -> None:
         request = audit_pb2.VerifyGameRequest(game_id=first, held=[mine])
         verdict = await house.operator.call(house.operator.audits.VerifyGame, request)
         assert [fault.kind for fault in verdict.faults] == ["NOT_AS_HELD"]
+
+
+async def test_a_service_notices_that_its_file_is_older(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By what it signed last, which stands beside the database: games go on, and nothing is signed
+    until an operator has moved that away."""
+    async with system(tmp_path, checkpoint_ms=100) as house:
+        await finished(house)
+    shutil.copy(tmp_path / "game.db", tmp_path / "older.db")
+    async with system(tmp_path, checkpoint_ms=100) as house:
+        await finished(house)
+    shutil.copy(tmp_path / "older.db", tmp_path / "game.db")
+    async with system(tmp_path, checkpoint_ms=100) as house:
+        game = await finished(house)
+        operator = house.operator
+        stub: Any = checkpoint_pb2_grpc.CheckpointServiceStub(operator.client.channel)
+        coverage = await operator.call(stub.GetCoverage, checkpoint_pb2.GetCoverageRequest())
+        assert coverage.uncovered_logs == 1
+        assert await faults(operator, game) == []
+    assert "checkpoint_tree_broken" in capsys.readouterr().out
+    (tmp_path / "game.checkpoint").unlink()
+    async with system(tmp_path, checkpoint_ms=100) as house:
+        await covered(house, game, (await house.operator.view(game)).version)
 
 
 async def test_what_is_kept_is_checked(tmp_path: Path) -> None:
