@@ -21,8 +21,8 @@ from services.game.tree_audit import verify_tree
 from services.kernel.errors import Kind, Refused
 from services.runtime.database import close_engine, open_engine
 from services.runtime.keys import public_keys
-from services.runtime.migrate import migrate
 from services.runtime.settings import Settings
+from tests import postgres
 from tests.services.game.system import Seat, System, new_id, system
 from tests.services.game.test_auditing import cancelled, finished, logs, write
 from tests.services.game.test_proving import covered
@@ -109,8 +109,8 @@ async def test_all_there_is_a_trace_of_is_audited(
 
 async def test_it_is_the_same_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
     """The processes read PostgreSQL as they read a file; covered, proven, recorded."""
-    await migrate(postgres_url, FOLDERS)
-    given: dict[str, Any] = {"game_database_url": SecretStr(postgres_url), "checkpoint_ms": 100}
+    url = await postgres.migrated(postgres_url, FOLDERS)
+    given: dict[str, Any] = {"game_database_url": SecretStr(url), "checkpoint_ms": 100}
     async with system(tmp_path, audit_workers=1, **given) as house:
         games = [await finished(house), await with_chips(house), await cancelled(house)]
         for game in games:
