@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FILE",
-        help="a player's proof or acknowledgement, whose head the game's log must have come by",
+        help="a player's proof, receipt or acknowledgement: the log must have come by its head",
     )
     made.add_argument(
         "--against",

@@ -24,6 +24,7 @@ from services.cli.profile import write_private
 from services.game.tree import Leaf
 from services.kernel import merkle
 from services.kernel.errors import Kind, Refused
+from services.runtime import signing
 from services.runtime.notes import Checkpoint, FalseNote, open_note
 from services.runtime.settings import Settings
 
@@ -241,12 +242,12 @@ def write_proof(path: Path, proof: Proof) -> None:
 
 
 def read_held(path: Path, keys: Keys) -> HeldHead:
-    """The head a player kept, in a proof file or an acknowledgement; raises Failure for a false
-    one."""
+    """The head a player kept, in a proof, a receipt or an acknowledgement; raises Failure for a
+    false one."""
     try:
         kept = json.loads(path.read_text("utf-8"))
         match kept["format"]:
-            case "kozyr proof 1":
+            case _ if kept["format"] == PROOF:
                 proof = _proof(kept, keys)
                 if not is_proven(proof):
                     raise Failure(f"{path}: the proof does not lead to its checkpoint")
@@ -255,6 +256,11 @@ def read_held(path: Path, keys: Keys) -> HeldHead:
                 made = seeds.Acknowledgement(**{k: v for k, v in kept.items() if k != "format"})
                 seeds.check(made, keys)
                 return HeldHead(made.game_id, 0, bytes.fromhex(made.head))
+            case signing.RECEIPT:
+                said, under = kept["receipt"], bytes.fromhex(kept["signature"]["signature"])
+                if not signing.is_signed(under, signing.receipt_octets(said), keys):
+                    raise Failure(f"{path}: the receipt is not signed with a key that is known")
+                return HeldHead(said["game"], said["version"], bytes.fromhex(said["head"]))
             case _:
                 raise ValueError
     except FalseNote as false:
@@ -262,7 +268,7 @@ def read_held(path: Path, keys: Keys) -> HeldHead:
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Failure(f"{path}: neither a proof nor an acknowledgement") from None
+        raise Failure(f"{path}: neither a proof, a receipt nor an acknowledgement") from None
 
 
 def _proof(kept: dict[str, Any], keys: Keys) -> Proof:

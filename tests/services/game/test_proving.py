@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from kozyr.game.v1 import audit_pb2, checkpoint_pb2, checkpoint_pb2_grpc
+from kozyr.game.v1 import audit_pb2, checkpoint_pb2, checkpoint_pb2_grpc, game_pb2
 from kozyr.game.v1.view_pb2 import STAGE_PLAYING
 
 from services.cli import witness
@@ -195,6 +195,24 @@ async def test_an_older_copy_of_the_file_is_found(tmp_path: Path) -> None:
         request = audit_pb2.VerifyGameRequest(game_id=first, held=[mine])
         verdict = await house.operator.call(house.operator.audits.VerifyGame, request)
         assert [fault.kind for fault in verdict.faults] == ["NOT_AS_HELD"]
+
+
+async def test_a_receipt_is_a_held_head(house: System, tmp_path: Path) -> None:
+    """Under its signature: the log must have come by it; one that was edited is none."""
+    game = await finished(house)
+    operator = house.operator
+    request = game_pb2.GetReceiptRequest(game_id=game)
+    pieces = operator.client.stream(operator.games.GetReceipt, request)
+    document = b"".join([piece.chunk async for piece in pieces])
+    kept = tmp_path / "receipt.json"
+    kept.write_bytes(document)
+    keys = public_keys(house.settings.keys(), "game")
+    held = witness.read_held(kept, keys)
+    view = await operator.view(game)
+    assert held == witness.HeldHead(game, view.version, view.head)
+    kept.write_bytes(document.replace(view.head.hex().encode(), b"00" * 32))
+    with pytest.raises(Failure, match="not signed"):
+        witness.read_held(kept, keys)
 
 
 async def test_a_service_notices_that_its_file_is_older(
