@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 LINES_MAX = 450
 FORBIDDEN_NAMES = {
@@ -107,10 +109,13 @@ def test_the_text_speaks_of_the_product_only() -> None:
     assert found(r"\.\./shared|/work/|/root/") == []
 
 
-def test_engines_need_the_standard_library_only() -> None:
-    """An engine imports nothing but the standard library and engines."""
+@pytest.mark.parametrize(
+    ("package", "known"), [("engines", {"engines"}), ("verifier", {"engines", "verifier"})]
+)
+def test_what_runs_alone_needs_the_standard_library_only(package: str, known: set[str]) -> None:
+    """An engine imports nothing else but engines, the verifier of receipts these and itself."""
     foreign = []
-    for path in (p for p in PYTHON if p.startswith("engines/")):
+    for path in (p for p in PYTHON if p.startswith(f"{package}/")):
         for node in ast.walk(ast.parse(TEXT[path])):
             match node:
                 case ast.Import():
@@ -120,7 +125,7 @@ def test_engines_need_the_standard_library_only() -> None:
                 case _:
                     continue
             roots = {name.split(".")[0] for name in names}
-            foreign += [f"{path}: {r}" for r in roots - sys.stdlib_module_names - {"engines"}]
+            foreign += [f"{path}: {r}" for r in roots - sys.stdlib_module_names - known]
     assert foreign == []
 
 

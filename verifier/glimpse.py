@@ -13,6 +13,8 @@ from engines.openings import opens
 from engines.shuffle import digest
 from verifier import events as e
 from verifier.chain import Row
+from verifier.ed25519 import is_signed
+from verifier.mine import acknowledgement
 from verifier.receipt import Receipt, Shown
 from verifier.wire import Unreadable
 from verifier.wrong import Wrong
@@ -105,5 +107,8 @@ def _check_acknowledged(receipt: Receipt, found: Sequence[Any]) -> None:
         if isinstance(event, e.SeedCommitted) and event.seat == made.seat:
             if (event.hash, row.hash) != (made.hash, made.head):
                 raise Wrong("receipt.acknowledged", "is not of the hash that stands in the log")
+            signed = acknowledgement(receipt.game, made.seat, made.hash, made.head)
+            if not is_signed(receipt.public_key, signed, made.signature):
+                raise Wrong("receipt.acknowledged.signature", "is not that of the key")
             return
     raise Wrong("receipt.acknowledged", "no hash of this seat stands in the log")

@@ -12,6 +12,8 @@ from verifier.wrong import Wrong
 
 FORMAT = "kozyr acknowledgement 1"
 LABEL = b"kozyr seed 1"
+SEATS_MAX = 256
+"""A seat is signed as one octet."""
 FIELDS = ("format", "game_id", "seat", "hash", "head", "signature", "seed", "checked")
 
 
@@ -40,8 +42,11 @@ def load(document: bytes) -> Kept:
         if found["format"] != FORMAT:
             raise ValueError
         octets = {name: bytes.fromhex(found[name]) for name in FIELDS[3:7]}
-        return Kept(str(found["game_id"]), int(found["seat"]), **octets)
-    except (ValueError, TypeError):
+        seat = found["seat"]
+        if type(seat) is not int or seat not in range(SEATS_MAX):
+            raise ValueError
+        return Kept(str(found["game_id"]), seat, **octets)
+    except (ValueError, TypeError, RecursionError):
         raise Wrong("acknowledgement", f"is none of the format {FORMAT!r}") from None
 
 

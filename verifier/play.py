@@ -98,7 +98,7 @@ class Game:
     @property
     def engine(self) -> Any:
         """The rules this game is played by."""
-        return e.ENGINES[self._opened.rules.partition(" ")[0]]
+        return e.RULEBOOK[self._opened.rules]
 
     @property
     def turn(self) -> int:
@@ -140,7 +140,7 @@ def execute(game: UUID, server_seed: bytes, rows: Sequence[Row]) -> Game:
             expected = _expected(made, found)
         except RuleViolation as violation:
             raise Wrong(version, f"the rules refuse this move: {violation.reason}") from None
-        except (ValueError, IndexError, AttributeError, TypeError) as problem:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
             raise Wrong(version, f"nothing leads here ({type(problem).__name__})") from None
         for row, event, must in zip(group, found, expected, strict=False):
             if event != must:
@@ -217,7 +217,7 @@ def _opening(game: Game, opened: e.GameOpened) -> list[Any]:
         raise Wrong(1, "the game that was opened has another id")
     if digest(game.server_seed) != opened.server_seed_hash:
         raise Wrong(1, "the server's seed is not the one that was committed to")
-    if opened.rules != e.ENGINES[opened.rules.partition(" ")[0]].RULES:
+    if opened.rules not in e.RULEBOOK:
         raise Wrong(1, f"these rules are not here: {opened.rules[:40]!r}")
     game.opened, seats = opened, _opened_seats(opened)
     return [opened, *(() if _with(seats, "awaited") else _closing(game, seats))]
@@ -289,7 +289,7 @@ def _step(game: Game, seats: tuple[Seat, ...], state: Any, command: Command[Any]
     if isinstance(command, Timeout) and not over and _taken_over(game, seats[command.seat]):
         found.append(e.BotTookOver(command.seat))
     if not game.own:
-        closed = open_deals if over else open_deals[:-1] if engine is rami else ()
+        closed = open_deals if over else open_deals[:-1] if engine.NAME == rami.NAME else ()
         found += [e.DealRevealed(d.deal, chance.seed(d.deal), d.deck, d.dropped) for d in closed]
     if over:
         opened = [seat.opened for seat in seats]
@@ -367,7 +367,7 @@ def _initial(game: Game, seats: tuple[Seat, ...]) -> Any:
     opened = game.opened
     if opened is None:
         raise Wrong(1, "the log does not begin with GameOpened")
-    if game.engine is azi:
+    if game.engine.NAME == azi.NAME:
         stacks = tuple(seat.opened.stack for seat in seats)
         return azi.initial(
             opened.options, len(seats), stacks=stacks, last_winner=opened.last_winner

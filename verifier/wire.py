@@ -110,7 +110,9 @@ def _varint(octets: bytes, at: int) -> tuple[int, int]:
         value |= (octets[at] & 127) << shift
         shift, at = shift + 7, at + 1
         if octets[at - 1] < 128:
-            return value & (1 << VARINT_BITS) - 1, at
+            if value >> VARINT_BITS or (shift > 7 and not octets[at - 1]):
+                raise Unreadable("a number is not written as numbers are")
+            return value, at
 
 
 @cache
@@ -162,6 +164,8 @@ def _item(hint: Any, message: str, value: int | bytes) -> Any:
     if not isinstance(value, int):
         raise Unreadable("must be a number")
     if hint is bool:
+        if value > 1:
+            raise Unreadable("must be 0 or 1")
         return bool(value)
     if hint is Card:
         if not 1 <= value <= PACK_SIZE:

@@ -151,7 +151,9 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
     ) -> AsyncIterator[audit_pb2.ExportGameResponse]:
         """An ended game as one JSON document, in pieces that fit into a message."""
         game_id, state = await self._find_ended(request.game_id)
-        document = export.document(game_id, state, await self._games.rows(game_id))
+        rows = await self._games.rows(game_id)
+        auditor = caller().role is Role.OPERATOR
+        document = export.document(game_id, state, rows, auditor=auditor)
         for start in range(0, len(document), CHUNK_BYTES):
             chunk = document[start : start + CHUNK_BYTES]
             yield audit_pb2.ExportGameResponse(chunk=chunk)

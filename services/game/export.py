@@ -45,8 +45,13 @@ def readable(row: Recorded) -> dict[str, Any]:
     return MessageToDict(codec.payload_message(row), preserving_proto_field_name=True)
 
 
-def document(game_id: UUID, state: State, rows: Sequence[Recorded]) -> bytes:
-    """An ended game: every row with its octets in base64, and the result in words."""
+def document(
+    game_id: UUID, state: State, rows: Sequence[Recorded], *, auditor: bool = False
+) -> bytes:
+    """An ended game: every row with its octets in base64, and the result in words.
+
+    Only an auditor is given the secret of GameOpened, which holds the seed of the bots' choices.
+    """
     result = None
     if state.result is not None:
         message = views.result_message(state.result)
@@ -58,20 +63,20 @@ def document(game_id: UUID, state: State, rows: Sequence[Recorded]) -> bytes:
         "version": state.version,
         "head": rows[-1].hash.hex(),
         "result": result,
-        "events": [_row(row) for row in rows],
+        "events": [_row(row, opened=auditor or row.version > 1) for row in rows],
     }
     return json.dumps(body, indent=1, ensure_ascii=False).encode()
 
 
-def _row(row: Recorded) -> dict[str, Any]:
+def _row(row: Recorded, *, opened: bool) -> dict[str, Any]:
     return {
         "version": row.version,
         "name": row.name,
         "schema": row.schema,
         "payload": _text(row.payload),
         "secret_digest": _text(row.secret_digest),
-        "salt": _text(row.salt),
-        "secret": _text(row.secret),
+        "salt": _text(row.salt) if opened else None,
+        "secret": _text(row.secret) if opened else None,
         "metadata": _text(row.metadata),
         "request_id": row.request_id,
         "body_hash": _text(row.body_hash),
