@@ -36,6 +36,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="what your client kept of your own seed: check that it is in the game",
     )
+    made.add_argument(
+        "--earlier",
+        type=Path,
+        metavar="RECEIPT",
+        help="a receipt you were given before: check that this one tells the same game",
+    )
     made.add_argument("--json", action="store_true", help="one JSON object a receipt")
     return made
 
@@ -46,16 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         trusted = read_keys(given.trusted)
         kept = None if given.acknowledged is None else given.acknowledged.read_bytes()
+        earlier = None if given.earlier is None else given.earlier.read_bytes()
     except (OSError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return USAGE
-    return check(given.files, trusted, lambda _: kept, as_json=given.json)
+    return check(given.files, trusted, lambda _: kept, earlier, as_json=given.json)
 
 
 def check(
     files: Sequence[Path],
     trusted: dict[str, bytes],
     kept: Callable[[bytes], bytes | None],
+    earlier: bytes | None = None,
     *,
     as_json: bool,
 ) -> int:
@@ -67,7 +75,7 @@ def check(
     for file in files:
         try:
             document = file.read_bytes()
-            verdict = verify(document, trusted, kept(document))
+            verdict = verify(document, trusted, kept(document), earlier)
         except OSError as error:
             wrong += 1
             said, why = f"WRONG {file}: {error.strerror}", {"where": "file", "what": error.strerror}

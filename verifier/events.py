@@ -18,6 +18,8 @@ from verifier.wire import Unreadable, octets_of, parse, read, read_present
 SCHEMA = 1
 ENGINES: Mapping[str, Any] = {"azi": azi, "durak": durak, "rami": rami}
 """By the name of the game: what its options and events are made of."""
+DEALT = (azi.Dealt, durak.Dealt, rami.Dealt)
+"""The events that make a deal; a game's deals are numbered from 1 in their order."""
 RULEBOOK: Mapping[str, Any] = {engine.RULES: engine for engine in ENGINES.values()}
 """By the version of the rules, which a game names once and for all: what executes it."""
 

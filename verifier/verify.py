@@ -8,6 +8,7 @@ from engines.shuffle import digest
 from verifier import events as e
 from verifier import glimpse, mine
 from verifier.chain import GENESIS, Row, link, secret_digest
+from verifier.earlier import check as compare
 from verifier.ed25519 import is_signed
 from verifier.keys import key_id
 from verifier.play import Game, execute
@@ -34,20 +35,32 @@ def verify(
     document: bytes,
     trusted: Mapping[str, bytes] | None = None,
     kept: bytes | None = None,
+    earlier: bytes | None = None,
 ) -> Verdict:
     """Check a receipt; raises Wrong with the first thing that is not as it must be.
 
     `trusted` are the public keys that may have signed it, by name; without any, the key it brings
-    is believed. `kept` is the player's own acknowledgement, as his client wrote it down.
+    is believed. `kept` is the player's own acknowledgement, as his client wrote it down; `earlier`
+    a receipt he was given before, signed with the same key or another trusted one.
     """
-    receipt = load(document)
-    found = check_full(receipt) if receipt.kind == FULL else _check_player(receipt)
-    _check_signature(receipt, trusted)
+    receipt, found = _checked(document, trusted)
     checks = FULL_CHECKS if receipt.kind == FULL else PLAYER_CHECKS
+    if earlier is not None:
+        before, _ = _checked(earlier, trusted or {receipt.key: receipt.public_key})
+        compare(before, receipt, found)
+        checks = (*checks, "earlier")
     if kept is not None:
         mine.check(mine.load(kept), receipt, found, receipt.public_key)
         checks = (*checks, "mine")
     return Verdict(receipt, checks, bool(trusted))
+
+
+def _checked(document: bytes, trusted: Mapping[str, bytes] | None) -> tuple[Receipt, list[Any]]:
+    """A receipt that holds by itself, and its events."""
+    receipt = load(document)
+    found = check_full(receipt) if receipt.kind == FULL else _check_player(receipt)
+    _check_signature(receipt, trusted)
+    return receipt, found
 
 
 def check_full(receipt: Receipt) -> list[Any]:

@@ -35,6 +35,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--mine", action="store_true", help="check also that your own acknowledged seed is in it"
     )
+    made.add_argument(
+        "--earlier",
+        type=Path,
+        metavar="RECEIPT",
+        help="a receipt you were given before: check that this one tells the same game",
+    )
     made.add_argument("--profile", default="player", help="which of your accounts (player)")
     made.add_argument("--json", action="store_true", help="one JSON object a receipt")
     add_data(made)
@@ -49,12 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
     )
     try:
         trusted = read_keys(named)
+        earlier = None if arguments.earlier is None else arguments.earlier.read_bytes()
     except OSError as error:
         raise Failure(f"{error.filename}: {error.strerror}", USAGE) from None
     except ValueError as error:
         raise Failure(str(error), USAGE) from None
     kept = _kept(arguments.profile) if arguments.mine else _nothing
-    return check(arguments.files, trusted, kept, as_json=arguments.json)
+    return check(arguments.files, trusted, kept, earlier, as_json=arguments.json)
 
 
 def _kept(profile: str) -> Callable[[bytes], bytes | None]:
