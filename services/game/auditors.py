@@ -19,7 +19,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.game.audit import Fault
-from services.game.checking import Checked, check_game
+from services.game.checking import Beside, Checked, check_game, look_beside
 from services.kernel.errors import unavailable
 from services.runtime import log
 from services.runtime.database import open_reader
@@ -144,15 +144,21 @@ def check_games(games: Sequence[UUID]) -> list[Answer] | None:
     """Check some games, one after the other; None when the database does not answer."""
     (reading,) = READING
     try:
-        return [(game, reading.loop.run_until_complete(check(reading, game))) for game in games]
+        return reading.loop.run_until_complete(check_each(reading, games))
     except StoreUnavailable:
         return None
 
 
-async def check(reading: Reading, game: UUID) -> Checked:
+async def check_each(reading: Reading, games: Sequence[UUID]) -> list[Answer]:
+    """What is found in each game. Raises StoreUnavailable."""
+    beside = await look_beside(reading.engine, games)
+    return [(game, await check(reading, game, beside[game])) for game in games]
+
+
+async def check(reading: Reading, game: UUID, beside: Beside) -> Checked:
     """Check a game; why it cannot be checked is a fault of it. Raises StoreUnavailable."""
     try:
-        if checked := await check_game(reading.engine, reading.store, game):
+        if checked := await check_game(reading.engine, reading.store, game, beside=beside):
             return checked
         fault = Fault(0, "GAME_MISSING", "it was there a moment ago")
     except KeyUnknown as error:

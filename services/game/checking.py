@@ -11,7 +11,7 @@ from services.game import audit, tree
 from services.game.accesses import ACCESSES
 from services.game.audit import Fault
 from services.game.disputes import DISPUTE_VERSION
-from services.game.endings import Endings
+from services.game.endings import end_faults
 from services.game.listing import listing_faults
 from services.game.model import Stage, State
 from services.game.tree import Leaf, leaves
@@ -65,19 +65,41 @@ class Checked:
     end: End | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What the database has of a game beside its log: its leaves in the tree, why its end was
+    refused."""
+
+    leaves: Sequence[Leaf]
+    end_fault: Fault | None
+
+
+async def look_beside(engine: AsyncEngine, games: Sequence[UUID]) -> dict[UUID, Beside]:
+    """What there is beside the logs of some games; to be read before the logs themselves."""
+    async with read(engine) as connection:
+        kept = await tree.leaves_of(connection, games)
+        ends = await end_faults(connection, games)
+    return {game: Beside(kept[game], ends.get(game)) for game in games}
+
+
 async def check_game(
-    engine: AsyncEngine, store: Store, game_id: UUID, held: Sequence[Held] = ()
+    engine: AsyncEngine,
+    store: Store,
+    game_id: UUID,
+    held: Sequence[Held] = (),
+    beside: Beside | None = None,
 ) -> Checked | None:
     """Everything but the wallet; None where there is nothing of this id.
 
-    Raises StoreUnavailable, KeyUnknown.
+    `beside` is looked up unless it was, for several games at once. Raises StoreUnavailable,
+    KeyUnknown.
     """
-    async with read(engine) as connection:
-        kept = await tree.leaves_of(connection, game_id)
+    if beside is None:
+        beside = (await look_beside(engine, [game_id]))[game_id]
+    kept = beside.leaves
     head, rows, faults = await _read(store, game_id)
     if head is None and not rows and not kept and not faults:
         return None
-    covered = kept[-1].version if kept else 0
     is_game = game_id.version != DISPUTE_VERSION
     faults = faults or _there(head, rows, kept)
     state = State()
@@ -90,10 +112,12 @@ async def check_game(
     if not any(fault.kind == "DAMAGED" for fault in faults):
         faults = [*faults, *held_faults(held, rows)]
     end = None
-    if is_game:
-        faults = faults or await listing_faults(store, game_id, rows)
+    if is_game and not faults:
+        faults = await listing_faults(engine, game_id, rows)
         end = None if faults else _end(state, rows)
-        faults = [*faults, *await Endings(engine).faults(game_id)]
+    if beside.end_fault is not None:
+        faults = [*faults, beside.end_fault]
+    covered = kept[-1].version if kept else 0
     return Checked(len(rows), head.version if head else 0, covered, tuple(faults), end)
 
 

@@ -4,14 +4,15 @@ A refusal that time does not heal keeps a game's chips where they are, or its ta
 tried again slowly, logged each time, and named by every audit of the game.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy import Column, Integer, MetaData, Table, Text, Uuid, delete, insert, select
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from services.game.audit import Fault
-from services.runtime.database import read, write
+from services.runtime.database import write
 
 refused_ends = Table(
     "refused_ends",
@@ -41,13 +42,13 @@ class Endings:
         async with write(self.engine) as connection:
             await connection.execute(delete(refused_ends).where(refused_ends.c.stream == game_id))
 
-    async def faults(self, game_id: UUID) -> list[Fault]:
-        """What an audit says of the game's end."""
-        async with read(self.engine) as connection:
-            found = await connection.execute(
-                select(refused_ends).where(refused_ends.c.stream == game_id)
-            )
-            return [
-                Fault(0, "END_REFUSED", f"{r.step} is refused: {r.reason}, {r.attempts} times")
-                for r in found
-            ]
+
+async def end_faults(connection: AsyncConnection, games: Sequence[UUID]) -> dict[UUID, Fault]:
+    """What an audit says of the ends of those of the games that were refused theirs."""
+    asked = select(refused_ends).where(refused_ends.c.stream.in_(games))
+    return {
+        row.stream: Fault(
+            0, "END_REFUSED", f"{row.step} is refused: {row.reason}, {row.attempts} times"
+        )
+        for row in await connection.execute(asked)
+    }

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kozyr.game.v1 import game_pb2
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.game import views
 from services.game.audit import Fault, replay
@@ -15,8 +17,9 @@ from services.kernel.errors import Refused
 from services.kernel.ids import parse_uuid
 from services.runtime import validate
 from services.runtime.auth import Caller, Role
+from services.runtime.database import read
 from services.runtime.seal import open_page, seal_page
-from services.runtime.store.api import Store
+from services.runtime.store.schema import tags
 
 PAGE_SIZE_DEFAULT = 20
 PAGE_SIZE_MAX = 100
@@ -74,15 +77,19 @@ class Listing:
         return "game" if table is None else f"table:{table}"
 
 
-async def listing_faults(store: Store, game_id: UUID, rows: Sequence[Recorded]) -> list[Fault]:
+async def listing_faults(
+    engine: AsyncEngine, game_id: UUID, rows: Sequence[Recorded]
+) -> list[Fault]:
     """A fault for a game that is missing in a list it belongs to, found by what its log says."""
     opened = next(replay(rows), None)
     if opened is None:
         return []
-    after = UUID(int=game_id.int + 1)
-    for tag in plan(opened.before, opened.after, bot_delay_ms=0).tags:
-        found = await store.tagged(tag, before=after, limit=1)
-        if [head.stream for head in found] != [game_id]:
+    asked = plan(opened.before, opened.after, bot_delay_ms=0).tags
+    carried = select(tags.c.tag).where(tags.c.stream == game_id, tags.c.tag.in_(asked))
+    async with read(engine) as connection:
+        found = set((await connection.execute(carried)).scalars())
+    for tag in asked:
+        if tag not in found:
             kind = tag.partition(":")[0]
             return [Fault(0, "NOT_LISTED", f"the game is missing in a list by {kind}")]
     return []

@@ -104,13 +104,14 @@ async def last_leaves(connection: AsyncConnection, streams: Sequence[UUID]) -> d
     return found
 
 
-async def leaves_of(connection: AsyncConnection, stream: UUID) -> list[Leaf]:
-    """All leaves of a stream, by version."""
+async def leaves_of(connection: AsyncConnection, streams: Sequence[UUID]) -> dict[UUID, list[Leaf]]:
+    """All leaves of some streams, by version."""
     query = select(leaves.c.stream, leaves.c.version, leaves.c.head)
-    rows = await connection.execute(
-        query.where(leaves.c.stream == stream).order_by(leaves.c.version)
-    )
-    return [Leaf(*row) for row in rows]
+    asked = query.where(leaves.c.stream.in_(streams)).order_by(leaves.c.version)
+    found: dict[UUID, list[Leaf]] = {stream: [] for stream in streams}
+    for row in await connection.execute(asked):
+        found[row.stream].append(Leaf(*row))
+    return found
 
 
 async def covering_leaf(

@@ -14,9 +14,9 @@ from kozyr.game.v1 import audit_pb2
 from structlog.testing import capture_logs
 
 from services.game import reactions
-from services.game.endings import Endings
+from services.game.endings import Endings, end_faults
 from services.game.server import FOLDERS
-from services.runtime.database import SQLITE, close_engine, open_engine
+from services.runtime.database import SQLITE, close_engine, open_engine, read
 from tests import postgres
 from tests.services.game.system import System, new_id, system
 from tests.services.game.test_service import settled
@@ -122,12 +122,15 @@ async def test_the_last_refusal_of_an_end_stands_until_it_is_done(
         endings, game, other = Endings(engine), UUID(new_id()), UUID(new_id())
         await endings.refused(game, "settle", "RESERVATION_MISMATCH", 1)
         await endings.refused(game, "report", "NOT_THE_TABLES_GAME", 2)
-        (fault,) = await endings.faults(game)
-        assert fault.detail == "report is refused: NOT_THE_TABLES_GAME, 2 times"
-        assert await endings.faults(other) == []
+        async with read(engine) as connection:
+            found = await end_faults(connection, [game, other])
+        assert {game: "report is refused: NOT_THE_TABLES_GAME, 2 times"} == {
+            stream: fault.detail for stream, fault in found.items()
+        }
         await endings.done(other)
         await endings.done(game)
-        assert await endings.faults(game) == []
+        async with read(engine) as connection:
+            assert await end_faults(connection, [game, other]) == {}
     finally:
         await close_engine(engine)
         if made:
