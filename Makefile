@@ -20,7 +20,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo run test check lint types proto freeze laws drill sim bench lock clean
+.PHONY: help demo run test check lint types proto freeze laws leaks drill sim bench lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ freeze: $(DEV) ## Freeze VERSION=x.y.z as the fixture that later releases must r
 laws: $(DEV) ## Play N=5000 games of each kind against the laws of the games
 	KOZYR_LAWS_N=$(N) $(BIN)/python -m pytest -n $(WORKERS) --durations 10 \
 		tests/engines/test_*_laws.py $(ARGS)
+
+leaks: $(DEV) ## Look for hidden cards in every channel of N=20 games of each kind, for every viewer
+	$(BIN)/python -m tests.leaks --games $(if $(filter command line,$(origin N)),$(N),20) $(ARGS)
 
 drill: $(DEV) ## Break services, database and disk for MINUTES=3 while games are played; SEED=n replays
 	$(BIN)/python -m tests.drill --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)

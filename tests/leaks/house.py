@@ -1,0 +1,263 @@
+"""A game service as it is composed, over real gRPC, in which a world is played command by command.
+
+Nothing happens there by itself: what the worker of due work and the checkpointer would do is done
+when the world says, so that two worlds of one game take the same steps.
+"""
+
+import asyncio
+import io
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import grpc
+import pytest
+import structlog
+from kozyr.ai.v1 import ai_pb2
+from kozyr.game.events.v1 import game_pb2 as stored
+from kozyr.game.v1 import game_pb2
+from sqlalchemy import select
+
+from services.game import domain, server
+from services.game.checkpoints import Checkpointer
+from services.game.games import Games
+from services.game.model import State
+from services.game.reactions import Reactions
+from services.runtime import log
+from services.runtime.database import read
+from services.runtime.due import DueWorker
+from services.runtime.keys import OPERATORS, PLAYERS, ensure_keys
+from services.runtime.migrate import migrate
+from services.runtime.server import running
+from services.runtime.settings import LogFormat, Settings
+from services.runtime.store.schema import due
+from services.runtime.tokens import load_signer
+from services.runtime.wire import games as wire
+from tests import postgres
+from tests.services.game import worlds
+from tests.services.game.logs import GAME_ID, player
+from tests.services.game.worlds import Viewer
+
+DETAILS = "grpc-status-details-bin"
+HOUR_MS = 3_600_000
+STRANGER = "01890a5d-ac96-774b-bcce-0000000009ff"
+MEMORY = Path("/dev/shm")
+GAME = "/kozyr.game.v1.GameService/"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How a call ended: the octets of all its replies, or of the refusal's details."""
+
+    replies: tuple[bytes, ...]
+    code: str = "OK"
+    details: bytes = b""
+
+
+@dataclass
+class Stream:
+    """What a watcher has been sent, and the task that takes it."""
+
+    messages: list[bytes] = field(default_factory=list)
+    task: asyncio.Task[None] | None = None
+
+    def version(self) -> int:
+        """How far it has come."""
+        if not self.messages:
+            return 0
+        last = game_pb2.WatchGameResponse.FromString(self.messages[-1])
+        return last.step.to_version or last.snapshot.view.version
+
+
+@dataclass
+class House:
+    """The service, its callers, and what it has written to its log."""
+
+    settings: Settings
+    games: Games
+    checkpointer: Checkpointer
+    written: io.StringIO
+    channel: Any
+    streams: dict[Viewer, Stream] = field(default_factory=dict)
+    timers: list[list[tuple[Any, ...]]] = field(default_factory=list)
+    """The due rows after each append, their moments counted from the append that asked for them."""
+    moments: dict[int, int] = field(default_factory=dict)
+    """When each append was recorded, by its last version."""
+    questions: dict[int, list[ai_pb2.ChooseMoveRequest]] = field(default_factory=dict)
+    """What bots were asked, by seat."""
+
+    def token(self, viewer: Viewer, *, operator: bool = False) -> str:
+        """A token of a seat's player, of a stranger, or of an operator."""
+        role = OPERATORS if operator else PLAYERS
+        subject = "olga" if operator else STRANGER if viewer is None else player(viewer)
+        return load_signer(self.settings.keys(), role).issue(subject, HOUR_MS)
+
+    async def ask(
+        self, method: str, request: Any, viewer: Viewer = None, *, operator: bool = False
+    ) -> Said:
+        """Call and take all that comes."""
+        bearer = f"Bearer {self.token(viewer, operator=operator)}"
+        metadata = [("authorization", bearer), ("x-request-id", "leaks")]
+        call = self.channel.unary_stream(method)(
+            request.SerializeToString(), metadata=metadata, timeout=30
+        )
+        try:
+            return Said(tuple([reply async for reply in call]))
+        except grpc.aio.AioRpcError as error:
+            trailing: Any = [value for key, value in error.trailing_metadata() if key == DETAILS]
+            return Said((), error.code().name, b"".join(trailing))
+
+    async def follow(self, viewer: Viewer) -> None:
+        """Begin to watch as somebody, and wait for the first message."""
+        stream = self.streams[viewer] = Stream()
+        request = game_pb2.WatchGameRequest(game_id=str(GAME_ID))
+        metadata = [("authorization", f"Bearer {self.token(viewer)}")]
+        call = self.channel.unary_stream(f"{GAME}WatchGame")(
+            request.SerializeToString(), metadata=metadata
+        )
+
+        async def take() -> None:
+            with suppress(grpc.aio.AioRpcError):
+                async for message in call:
+                    stream.messages.append(message)
+
+        stream.task = asyncio.create_task(take())
+        await self.reached(viewer, 1)
+
+    async def reached(self, viewer: Viewer, version: int) -> None:
+        """Wait until a watcher has been told of a version."""
+        stream = self.streams[viewer]
+        async with asyncio.timeout(20):
+            while stream.version() < version:
+                await asyncio.sleep(0.001)
+
+    async def state(self) -> State:
+        """The game now."""
+        return (await self.games.load(GAME_ID)).state
+
+    async def carry_out(self, number: int, command: domain.GameCommand) -> None:
+        """Take the world's next step in the way it happens: by a call, or by due work."""
+        before = await self.games.load(GAME_ID)
+        match command:
+            case domain.Play() if not command.by_bot:
+                request = game_pb2.SubmitMoveRequest(
+                    request_id=f"move-{number}", game_id=str(GAME_ID), turn=command.turn
+                )
+                variant = before.state.variant
+                move = wire.of(variant).move.to_wire(command.move)
+                getattr(request.move, variant).CopyFrom(move)
+                await self.ask(f"{GAME}SubmitMove", request, command.seat)
+            case domain.LeaveSeat():
+                leave = game_pb2.LeaveGameRequest(request_id=f"go-{number}", game_id=str(GAME_ID))
+                await self.ask(f"{GAME}LeaveGame", leave, command.seat)
+            case _:
+                if isinstance(command, domain.Play):
+                    await self._question(before.state, command.seat, before.hash)
+                metadata = stored.Metadata(actor="server", reason="as it was")
+                await self.games.act(
+                    GAME_ID, command, request_id=f"step:{number}", metadata=metadata
+                )
+        after = await self.games.load(GAME_ID)
+        assert after.version > before.version, "a step of the world led nowhere"
+        self.moments[after.version] = after.recorded_at
+        await self._time()
+
+    async def _question(self, state: State, seat: int, head: bytes) -> None:
+        asked = Reactions(self.games, Any, Any)  # type: ignore[arg-type] # no peer is called
+        self.questions.setdefault(seat, []).append(await asked._question(state, seat, head))
+
+    async def _time(self) -> None:
+        async with read(self.games.store._engine) as connection:  # type: ignore[attr-defined]
+            rows = await connection.execute(select(due).order_by(due.c.kind, due.c.key))
+            found = [(r.kind, r.key, r.version, r.due_at - self.moments[r.version]) for r in rows]
+        self.timers.append(found)
+
+
+@cache
+def furnished() -> Path:
+    """A folder with keys and a migrated database, made once a process, to be copied."""
+    folder = Path(mkdtemp(prefix="kozyr-leaks-", dir=MEMORY if MEMORY.is_dir() else None))
+    ensure_keys(folder / "keys")
+    url = f"sqlite+aiosqlite:///{folder}/game.db"
+    postgres.in_own_loop(migrate(url, server.FOLDERS))
+    return folder
+
+
+@asynccontextmanager
+async def house() -> AsyncIterator[House]:
+    """A new one, in a folder of its own; it logs all that can be logged."""
+    template = furnished()
+    folder = Path(mkdtemp(prefix="world-", dir=template))
+    shutil.copy(template / "game.db", folder / "game.db")
+    settings = Settings(
+        data_folder=folder,
+        key_folder=template / "keys",
+        game_listen="127.0.0.1:0",
+        rate_per_second=1e6,
+        rate_burst=1e6,
+        checkpoint_ms=600_000,
+        heartbeat_ms=600_000,
+        wallet_address="127.0.0.1:1",
+        peer_timeout_ms=500,
+        bot_delay_ms=400,
+    )
+    made: dict[type, Any] = {}
+
+    def kept(cls: type) -> Any:
+        def make(*given: Any, **named: Any) -> Any:
+            made[cls] = cls(*given, **named)
+            return made[cls]
+
+        return make
+
+    written = io.StringIO()
+    async with AsyncExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        for cls in (Games, Checkpointer):
+            patch.setattr(server, cls.__name__, kept(cls))
+        patch.setattr(DueWorker, "start", lambda worker: None)
+        patch.setattr(DueWorker, "stop", _nothing)
+        patch.setattr(DueWorker, "healthy", True)
+        patch.setattr(Checkpointer, "run", lambda checkpointer, drain: drain.started.wait())
+        with redirect_stderr(written):
+            log.configure("game", "debug", LogFormat.JSON)
+        stack.callback(structlog.reset_defaults)
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        process = await stack.enter_async_context(running("game", settings, server.compose))
+        channel = grpc.aio.insecure_channel(process.address)
+        stack.push_async_callback(channel.close)
+        opened = House(settings, made[Games], made[Checkpointer], written, channel)
+        try:
+            yield opened
+        finally:
+            for stream in opened.streams.values():
+                if stream.task is not None:
+                    stream.task.cancel()
+
+
+async def _nothing(_worker: DueWorker, grace_s: float = 0.0) -> None:
+    """There is nothing to stop."""
+
+
+@asynccontextmanager
+async def played(
+    commands: Sequence[domain.GameCommand], decks: worlds.Decks, watchers: Sequence[Viewer]
+) -> AsyncIterator[House]:
+    """A house in which the world of these commands and decks has been played and watched."""
+    with worlds.dealing(decks):
+        async with house() as opened:
+            for number, command in enumerate(commands):
+                await opened.carry_out(number, command)
+                if not number:
+                    for viewer in watchers:
+                        await opened.follow(viewer)
+            version = (await opened.state()).version
+            for viewer in watchers:
+                await opened.reached(viewer, version)
+            await opened.checkpointer.try_round()
+            yield opened

@@ -1,0 +1,281 @@
+"""No channel tells a viewer what he may not know, and a leak in any of them would be seen."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+
+from engines import rami
+from engines.cards import text
+from services.ai import views as ai_views
+from services.game import domain as rules
+from services.game import export, games, proving, reactions, receipts, views, watching
+from services.game.model import Stage, State
+from services.kernel.envelope import Due, Plan
+from services.kernel.errors import Refused
+from services.runtime import log
+from tests.leaks.channels import CHANNELS
+from tests.leaks.fuzz import SEATS, Game, Leak, Tally, check, fuzz, game
+from tests.leaks.octets import carried, spelt
+from tests.services.game.logs import GAME_ID
+from tests.services.game.worlds import Viewer
+
+GAMES = int(os.environ.get("KOZYR_LEAKS_N", "2"))
+"""Random games of each kind; every second opens its cards one by one."""
+
+Real = Callable[..., Any]
+
+
+@pytest.mark.parametrize("variant", SEATS)
+async def test_no_channel_tells_what_a_viewer_may_not_know(variant: str) -> None:
+    """Random games, each viewer, each channel: equal in worlds alike to him, and no hidden card."""
+    tally = Tally()
+    for number in range(GAMES):
+        await fuzz(variant, number, tally)
+    assert tally.other_worlds > tally.viewers // 2
+    empty = {name for name in CHANNELS if not tally.pieces[name]}
+    assert empty <= {"hints", "questions to bots"}
+
+
+def hand(state: State) -> Any:
+    """The hand of the seat after the one that is to move; empty before the first deal."""
+    if state.stage is not Stage.PLAYING or not state.engine.hands:
+        return ()
+    (seat,) = rami.to_act(state.engine)
+    return sorted(state.engine.hands[(seat + 1) % len(state.seats)])
+
+
+def number(state: State) -> int:
+    """That hand as a number that no reader would take for cards."""
+    return sum((place + 1) * int(card) for place, card in enumerate(hand(state)))
+
+
+def words(state: State) -> str:
+    """That hand in words."""
+    return " ".join(text(card) for card in hand(state))
+
+
+def a_number_in_the_view(real: Real) -> Real:
+    """The clock's turn time is longer by what a hand holds."""
+
+    def game_view(state: State, viewer: Viewer, head: bytes) -> Any:
+        view = real(state, viewer, head)
+        view.clock.turn_ms += number(state)
+        return view
+
+    return game_view
+
+
+def another_seats_view(real: Real) -> Real:
+    """Who has no seat is sent the table as seat 0 sees it."""
+
+    def view_octets(shared: Any, state: State, viewer: Viewer) -> Any:
+        return real(shared, state, viewer or 0)
+
+    return view_octets
+
+
+def another_seats_events(real: Real) -> Real:
+    """Who has no seat is told of events as seat 0 is."""
+    return lambda variant, event, viewer: real(variant, event, viewer or 0)
+
+
+def a_number_in_tokens(real: Real) -> Real:
+    """A token stands for a version and a hand."""
+
+    def step(signed: Any, step: Any, viewer: Viewer) -> Any:
+        whole, told = real(signed, step, viewer), step.told(viewer)
+        version = step.loaded.version * 1_000 + number(step.loaded.state)
+        return whole[: len(told)] + signed._sign(version)
+
+    return step
+
+
+def words_in_lists(real: Real) -> Real:
+    """The table's id in a list is a hand."""
+    return lambda state: {**real(state), "table_id": words(state)}
+
+
+def a_number_in_errors(real: Real) -> Real:
+    """A refusal's facts know a hand."""
+
+    async def play(self: Any, state: State, *given: Any) -> Any:
+        try:
+            return await real(self, state, *given)
+        except Refused as refused:
+            now = (await self.load(state.game_id)).state
+            refused.facts["at"] = str(number(now))
+            raise
+
+    return play
+
+
+def a_card_in_receipts(real: Real) -> Real:
+    """A receipt opens the last card of the stock."""
+
+    def cards(state: State, rows: Any, viewer: Viewer) -> Iterator[dict[str, Any]]:
+        yield from real(state, rows, viewer)
+        deck = state.deals[-1].deck
+        yield receipts._card(1, len(deck) - 1, deck[-1], None)
+
+    return cards
+
+
+def a_number_in_proofs(real: Real) -> Real:
+    """A proof is of a version that tells a hand."""
+
+    async def proof(self: Any, request: Any, context: Any) -> Any:
+        reply = await real(self, request, context)
+        loaded = await self._games.load(GAME_ID)
+        reply.version += number(loaded.state)
+        return reply
+
+    return proof
+
+
+def words_in_hints(real: Real) -> Real:
+    """A hint knows where every king is."""
+
+    def show(*given: Any) -> Any:
+        reply = real(*given)
+        reply.reason = "they hold KS KH KD KC"
+        return reply
+
+    return show
+
+
+def a_number_in_questions(real: Real) -> Real:
+    """A bot is asked to think as long as a hand says."""
+
+    async def question(self: Any, state: State, seat: int, head: bytes) -> Any:
+        asked = await real(self, state, seat, head)
+        asked.budget_ms = number(state)
+        return asked
+
+    return question
+
+
+def a_hand_in_timers(real: Real) -> Real:
+    """A deadline comes the earlier the better a hand is."""
+
+    def plan(before: State, after: State, delay: int) -> Plan:
+        made: Plan = real(before, after, delay)
+        later = tuple(Due(d.kind, d.key, d.after_ms + number(after)) for d in made.due)
+        return replace(made, due=later)
+
+    return plan
+
+
+def secrets_in_audits(real: Real) -> Real:
+    """An operator is shown secrets of a running game."""
+    return lambda row, secrets: real(row, secrets=True)
+
+
+def words_in_logs(real: Real) -> Real:
+    """A line tells a hand under a key that may be logged."""
+
+    def decide(state: State, command: Any) -> Any:
+        log.get().info("decided", state=words(state))
+        return real(state, command)
+
+    return decide
+
+
+def a_number_in_logs(real: Real) -> Real:
+    """A line tells a hand as if it were a count."""
+
+    def decide(state: State, command: Any) -> Any:
+        log.get().info("decided", count=number(state))
+        return real(state, command)
+
+    return decide
+
+
+SEEDED: list[tuple[str, Any, str, Callable[[Real], Real]]] = [
+    ("view", views, "game_view", a_number_in_the_view),
+    ("happenings", views, "shown_event", another_seats_events),
+    ("stream", views, "view_octets", another_seats_view),
+    ("resumed stream", views, "view_octets", another_seats_view),
+    ("tokens", watching.Signed, "step", a_number_in_tokens),
+    ("lists", views, "summary", words_in_lists),
+    ("errors", games.Games, "play", a_number_in_errors),
+    ("receipt", receipts, "_cards", a_card_in_receipts),
+    ("inclusion proof", proving.CheckpointServicer, "GetInclusionProof", a_number_in_proofs),
+    ("hints", ai_views, "show_thought", words_in_hints),
+    ("questions to bots", reactions.Reactions, "_question", a_number_in_questions),
+    ("timers", games, "plan", a_hand_in_timers),
+    ("audits", export, "log_row", secrets_in_audits),
+    ("logs", rules, "decide", words_in_logs),
+    ("logs", rules, "decide", a_number_in_logs),
+]
+"""A leak for every channel: what is put in a function's place."""
+
+
+def suited(channel: str) -> tuple[Game, Viewer]:
+    """A game of Rami, and one who looks, who is told something by this channel."""
+    for at in count(0, 2):
+        one = game("rami", at, moves=6)
+        if one.state.ended or any(seat.left for seat in one.state.seats):
+            continue
+        (asked,) = rami.to_act(one.state.engine)
+        if channel in ("hints", "errors", "inclusion proof"):
+            return one, asked
+        if channel != "questions to bots":
+            return one, None
+        bots = {c.seat for c in one.commands if isinstance(c, rules.Play) and c.by_bot}
+        if bots:
+            return one, min(bots)
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("channel", "place", "name", "leak"), SEEDED, ids=[f"{s[0]}: {s[3].__name__}" for s in SEEDED]
+)
+async def test_a_leak_is_seen(
+    channel: str, place: Any, name: str, leak: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is seeded in one channel is found there; without it, nothing is."""
+    one, viewer = suited(channel)
+    await check(one, viewer, Tally(), only=[channel])
+    monkeypatch.setattr(place, name, leak(getattr(place, name)))
+    with pytest.raises(Leak, match=channel):
+        await check(one, viewer, Tally(), only=[channel])
+
+
+def test_every_channel_has_a_leak_that_is_seen() -> None:
+    """A channel more needs a leak more."""
+    assert {seeded[0] for seeded in SEEDED} == set(CHANNELS)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "TS",
+        "has TS, 9",
+        "TEN_OF_SPADES",
+        "CARD_TEN_OF_SPADES",
+        "10♠",
+        "T♠",
+        "Card(8)",
+        "{'x': 'TS'}",
+    ],
+)
+def test_a_card_is_found_in_words(said: str) -> None:
+    """However it is written."""
+    assert [text(card) for card in spelt(said)] == ["TS"]
+
+
+def test_what_is_no_card_is_not_taken_for_one() -> None:
+    """Ids, hashes and words."""
+    assert not list(spelt("01890a5d-ac96-7adc-bc8d 7c5 UNITS TSAR x2d AS1 4d"))
+
+
+def test_a_secret_is_found_in_octets() -> None:
+    """Plain, in hexadecimal, in base64 of either alphabet."""
+    secret = bytes(range(200, 232))
+    for form in (secret, secret.hex().encode(), b"yMnKy8zNzs_Q0dLT1NXW19jZ2tvc3d7f4OHi4-Tl5uc"):
+        assert list(carried(b"before " + form + b" after", [secret])) == [secret]
+    assert not list(carried(b"before and after", [secret]))
