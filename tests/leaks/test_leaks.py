@@ -119,7 +119,7 @@ def a_card_in_receipts(real: Real) -> Real:
     def cards(state: State, rows: Any, viewer: Viewer) -> Iterator[dict[str, Any]]:
         yield from real(state, rows, viewer)
         deck = state.deals[-1].deck
-        yield receipts._card(1, len(deck) - 1, deck[-1], None)
+        yield {"deal": 1, "place": len(deck) - 1, "card": int(deck[-1]), "salt": None, "path": None}
 
     return cards
 
