@@ -88,6 +88,26 @@ function shuffled(seed, cards) {
   return deck;
 }
 
+// How a deck is dealt: each dealt seat's hand, the card shown, and the rest, top first.
+
+const rounds = (deck, seats, size, first) =>
+  seats.map((_, at) => {
+    const turn = (at - first + seats.length) % seats.length;
+    return deck.slice(0, seats.length * size).filter((__, place) => place % seats.length === turn);
+  });
+
+function dealt(game, deck, seats, { cards: size, starter } = {}) {
+  if (game === "azi") {
+    const hands = seats.map((_, at) => deck.slice(at * size, (at + 1) * size));
+    return { hands, shown: deck[seats.length * size], rest: deck.slice(seats.length * size + 1) };
+  }
+  const each = game === "durak" ? 6 : seats.length === 2 ? 7 : 10;
+  const hands = rounds(deck, seats, each, game === "durak" ? 0 : starter);
+  const [top, ...rest] = deck.slice(seats.length * each);
+  if (game === "rami") return { hands, shown: top, rest };
+  return { hands, shown: top ?? deck.at(-1), rest: top === undefined ? [] : [...rest, top] };
+}
+
 // Trees over cards (RFC 6962) and the opening of one of them.
 
 const leaf = (item) => sha256(number(0, 1), item);
@@ -307,6 +327,10 @@ function checkDeals(receipt, opened, seedOf) {
       const stored = cards(message(hex(row.secret)).numbers(1));
       must(stored.join() === deck.join(), where, "the deck is not the one the seeds make");
       decks.set(last, deck);
+      const [shown] = cards([event.number({ azi: 4, durak: 6, rami: 5 }[kind])]);
+      const seats = kind === "azi" ? event.numbers(2) : [...Array(event.number(2)).keys()];
+      const open = dealt(kind, deck, seats, { cards: event.number(3), starter: event.number(4) });
+      must(open.shown === shown, where, "the card shown is not the one that the deck shows");
       if (kind === "durak") checkStarter(where, event, seedOf(last));
       if (kind === "azi") {
         live.clear();
@@ -441,6 +465,14 @@ function checkVectors(file) {
   file.decks.forEach((v, at) => {
     const deck = shuffled(hex(v.deal_seed), PACKS[v.game]);
     equal(`decks[${at}]`, deck.map(cardText).join(" "), v.deck);
+  });
+  file.deals.forEach((v, at) => {
+    const deck = shuffled(hex(v.deal_seed), PACKS[v.game]);
+    const { hands, shown, rest } = dealt(v.game, deck, v.seats, v);
+    const words = (list) => list.map(cardText).join(" ");
+    equal(`deals[${at}].hands`, hands.map(words).join("; "), v.hands.join("; "));
+    equal(`deals[${at}].shown`, cardText(shown), v.shown);
+    equal(`deals[${at}].rest`, words(rest), v.rest);
   });
   file.draws.forEach((v, at) =>
     equal(`draws[${at}]`, drawn(hex(v.deal_seed), v.label, v.bound), v.drawn),

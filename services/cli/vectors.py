@@ -11,8 +11,10 @@ from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+import engines.durak.deal as durak_deal
+import engines.rami.table as rami_table
 from engines import azi, durak, merkle, rami
-from engines.cards import texts
+from engines.cards import text, texts
 from engines.openings import cards_root, openings
 from engines.shuffle import Stream, deal_seed, digest, drawn, framed, shuffled
 from services.kernel.envelope import Recorded
@@ -59,6 +61,7 @@ def document() -> str:
         "deal_seeds": list(_deal_seeds()),
         "streams": list(_streams()),
         "decks": list(_decks()),
+        "deals": [*_azi_deals(), *_durak_deals(), *_rami_deals()],
         "draws": list(_draws()),
         "trees": list(_trees()),
         "openings": list(_openings()),
@@ -108,6 +111,54 @@ def _decks() -> Any:
     for name, pack in PACKS.items():
         for seed in (bytes(32), bytes(range(32)), digest(name.encode())):
             yield {"game": name, "deal_seed": seed.hex(), "deck": texts(shuffled(seed, pack))}
+
+
+def _azi_deals() -> Any:
+    seed = digest(b"azi dealt")
+    deck = shuffled(seed, azi.PACK)
+    for size, seats in ((3, (0, 1)), (4, (0, 2, 5)), (3, tuple(range(6)))):
+        dealt = len(seats) * size
+        event = azi.Dealt(1, seats, size, deck[dealt], False, azi.DealtSecret(deck))
+        hands = azi.dealt_hands(event)
+        yield {
+            "game": "azi",
+            "deal_seed": seed.hex(),
+            "seats": list(seats),
+            "cards": size,
+            "hands": [texts(hands[seat]) for seat in seats],
+            "shown": text(event.turned),
+            "rest": texts(deck[dealt + 1 :]),
+        }
+
+
+def _durak_deals() -> Any:
+    seed = digest(b"durak dealt")
+    deck = shuffled(seed, durak.PACK)
+    for seats in durak.SEATS:
+        yield {
+            "game": "durak",
+            "deal_seed": seed.hex(),
+            "seats": list(range(seats)),
+            "hands": [texts(hand) for hand in durak_deal.dealt_hands(deck, seats)],
+            "shown": text(deck[min(durak.HAND_SIZE * seats, len(deck) - 1)]),
+            "rest": texts(durak_deal.dealt_talon(deck, seats)),
+        }
+
+
+def _rami_deals() -> Any:
+    seed = digest(b"rami dealt")
+    deck = shuffled(seed, rami.PACK)
+    for seats in rami.SEATS:
+        dealt, starter = rami_table.cards_dealt(seats), seats - 1
+        yield {
+            "game": "rami",
+            "deal_seed": seed.hex(),
+            "seats": list(range(seats)),
+            "starter": starter,
+            "hands": [texts(hand) for hand in rami_table.dealt_hands(deck, seats, starter)],
+            "shown": text(deck[dealt]),
+            "rest": texts(deck[dealt + 1 :]),
+        }
 
 
 def _draws() -> Any:
