@@ -15,6 +15,7 @@ from services.game import checkpoints, tree
 from services.game.checkpoints import Checkpointer, coverage, last_checkpoint
 from services.game.server import FOLDERS
 from services.game.tree import Leaf, TreeBroken, leaves, nodes
+from services.game.tree_audit import verify_tree
 from services.kernel import merkle
 from services.runtime.database import SQLITE, open_engine, read, write
 from services.runtime.drain import Drain
@@ -250,6 +251,61 @@ async def test_a_tree_that_was_changed_is_not_signed_again(place: Place) -> None
     await place.run("DELETE FROM leaves", "DELETE FROM checkpoints")
     with pytest.raises(TreeBroken, match="2 leaves were signed, 0 are left"):
         await replica.round()
+
+
+DAMAGE = {
+    "UPDATE leaves SET version = 9 WHERE number = 5": [
+        "checkpoint 300: the leaves are not those that were signed",
+        "node 0 of level 1 is not that of its leaves",
+    ],
+    "UPDATE leaves SET number = 1000 WHERE number = 299": ["leaf 299 is missing"],
+    "DELETE FROM leaves WHERE number = 270": ["leaf 270 is missing"],
+    "DELETE FROM leaves WHERE number > 290": ["300 leaves were signed, 291 are left"],
+    "DELETE FROM nodes": ["node 0 of level 1 is not that of its leaves"],
+    "UPDATE nodes SET hash = (SELECT head FROM leaves WHERE number = 1)": [
+        "node 0 of level 1 is not that of its leaves"
+    ],
+    "UPDATE checkpoints SET root = (SELECT head FROM leaves WHERE number = 1)": [
+        "checkpoint 300: the note says otherwise than its row"
+    ],
+    "UPDATE checkpoints SET at = at + 1": ["checkpoint 300: the note says otherwise than its row"],
+    "UPDATE checkpoints SET note = replace(note, 'time 1', 'time 2')": [
+        (
+            "checkpoint 300: the checkpoint is not signed with a key of the game service "
+            "that is known"
+        )
+    ],
+    "UPDATE checkpoints SET note = 'x'": ["checkpoint 300: this is not a checkpoint"],
+}
+"""What is done to a tree of 300 leaves, and what its audit says of it."""
+
+
+async def test_damage_to_the_tree_is_named(place: Place) -> None:
+    """Every leaf, node and checkpoint is computed again, a page at a time."""
+    async with write(place.engine) as connection:
+        await tree.take_turn(connection)
+        made = [Leaf(numbered(n), 1, merkle.leaf_hash(b"%d" % n)) for n in range(300)]
+        await tree.add(connection, await tree.grown(connection), made)
+    await place.checkpointer().round()
+    assert await tree_faults(place) == []
+    await disarm(place)
+    tables = ("leaves", "nodes", "checkpoints")
+    kept = [f"CREATE TABLE kept_{table} AS SELECT * FROM {table}" for table in tables]  # noqa: S608
+    await place.run(*kept)
+    for statement, said in DAMAGE.items():
+        await place.run(statement)
+        found = await tree_faults(place)
+        assert found[: len(said)] == said, statement
+        for table in tables:
+            back = f"INSERT INTO {table} SELECT * FROM kept_{table}"  # noqa: S608
+            await place.run(f"DELETE FROM {table}", back)  # noqa: S608
+    assert await tree_faults(place) == []
+
+
+async def tree_faults(place: Place) -> list[str]:
+    """What the audit of the tree finds."""
+    steps = verify_tree(place.engine, [KEY.public_key()])
+    return [fault async for step in steps for fault in step.faults]
 
 
 async def disarm(place: Place) -> None:
