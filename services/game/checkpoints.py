@@ -134,6 +134,7 @@ class Checkpointer:
         Raises StoreUnavailable, and TreeBroken where the tree is no longer the one that was signed.
         """
         dirty, self._dirty = self._dirty, set()
+        swept_to = self._swept_to
         try:
             async with read(self.engine) as connection:
                 moved = [*await _heads(connection, sorted(dirty)), *await self._sweep(connection)]
@@ -143,6 +144,7 @@ class Checkpointer:
                 made = await self._cover(moved[start : start + LEAVES_A_TURN]) or made
         except BaseException:
             self._dirty |= dirty
+            self._swept_to, self._far_behind = swept_to, False
             raise
         self._done_at = asyncio.get_running_loop().time()
         return made

@@ -124,6 +124,29 @@ async def test_a_sweep_finds_what_no_replica_lived_to_cover(
     assert described(await place.tree())[5:] == [(4, 2)]
 
 
+async def test_a_round_that_fails_is_made_up_for(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one finds what it had found, what a sweep had come by too; and it does not hurry."""
+    monkeypatch.setattr(checkpoints, "SWEPT_A_ROUND", 2)
+    for game in range(1, 6):
+        await place.play(game, 0)
+    replica = place.checkpointer()
+    with monkeypatch.context() as patch:
+
+        async def refuse(*_: Any) -> None:
+            raise TreeBroken("no")
+
+        patch.setattr(tree, "take_turn", refuse)
+        for _ in range(3):
+            with pytest.raises(TreeBroken):
+                await replica.round()
+            assert not replica._far_behind
+    await replica.round()
+    assert described(await place.tree()) == [(4, 1), (5, 1)]
+    assert replica._far_behind
+
+
 async def test_a_database_from_before_is_covered_at_once(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
