@@ -1,6 +1,6 @@
 """Games on their streams: loading, changing, reading back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from uuid import UUID
@@ -177,10 +177,13 @@ class Games:
         with refused_if_sealed(), refusals():
             return await self.store.read(game_id, after=after, limit=limit)
 
-    async def since(self, game_id: UUID, known: Loaded[State]) -> list[Change[State]]:
-        """The appends made after `known` until now; raises Refused as `load` does."""
+    async def since(self, known: Mapping[UUID, Loaded[State]]) -> dict[UUID, list[Change[State]]]:
+        """The appends made to games after what is known of them until now, read at once.
+
+        Raises Refused as `load` does, for all where one is at fault.
+        """
         with refused_if_sealed():
-            return await self._streams.since(game_id, known)
+            return await self._streams.since(known)
 
     async def missed(self, game_id: UUID, seen: int, version: int) -> list[Change[State]]:
         """The appends after the version `seen`, the end of one, up to `version`."""

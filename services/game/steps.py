@@ -7,8 +7,8 @@ to be told, and kept under nothing but who looks: a seat, or None for all who ha
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -20,7 +20,7 @@ from services.game import codec, views
 from services.game.games import Games
 from services.game.model import Event, State
 from services.kernel.envelope import Recorded
-from services.kernel.errors import unavailable
+from services.kernel.errors import Refused, unavailable
 from services.runtime.streams import Change, Loaded
 from services.runtime.wire.framing import nested
 
@@ -133,6 +133,9 @@ class Steps:
     def __init__(self, games: Games) -> None:
         self._games = games
         self._courses: dict[UUID, Course] = {}
+        self._gathered: dict[UUID, Course] | None = None
+        """Games that are about to be read together."""
+        self._reading: asyncio.Task[None]
         games.on_change(self._made_here)
 
     @property
@@ -155,18 +158,39 @@ class Steps:
                 del self._courses[game_id]
 
     async def reach(self, game_id: UUID, course: Course, version: int) -> None:
-        """Bring the course to a version; one reads for all.
+        """Bring the course to a version; one reads for all, and for other games' watchers as well.
 
         Raises Refused as `Games.load`, STATE_BEHIND when the database does not know the version.
         """
         if course.last.loaded.version >= version:
             return
+        await self._read_with_others(game_id, course)
         async with course.reading:
             if course.last.loaded.version < version:
-                for change in await self._games.since(game_id, course.last.loaded):
-                    course.push(change)
+                await self._read({game_id: course})
         if course.last.loaded.version < version:
             raise unavailable("STATE_BEHIND", "the database does not know that version yet")
+
+    async def _read_with_others(self, game_id: UUID, course: Course) -> None:
+        """Read what is new of the game together with all games for which this is asked in the same
+        turn of the loop: those that news from another replica names."""
+        if self._gathered is None:
+            self._gathered = {}
+            self._reading = asyncio.create_task(self._read_gathered(self._gathered))
+        self._gathered[game_id] = course
+        await asyncio.shield(self._reading)
+
+    async def _read_gathered(self, gathered: dict[UUID, Course]) -> None:
+        await asyncio.sleep(0)
+        self._gathered = None
+        with suppress(Refused):  # of one of them; each is read by itself then
+            await self._read(gathered)
+
+    async def _read(self, courses: Mapping[UUID, Course]) -> None:
+        known = {game_id: course.last.loaded for game_id, course in courses.items()}
+        for game_id, changes in (await self._games.since(known)).items():
+            for change in changes:
+                courses[game_id].push(change)
 
     def view(self, game_id: UUID, version: int, viewer: Viewer) -> bytes | None:
         """The view at a version, where it is the latest of a game that is watched here."""

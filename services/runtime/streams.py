@@ -7,7 +7,7 @@ stream; the store decides who was first, and whoever was not loads the rest and 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -311,13 +311,20 @@ class Streams(Generic[S, C, E]):
             raise Damaged(stream, newer.version + 1, "the event is missing")
         return newer
 
-    async def since(self, stream: UUID, known: Loaded[S]) -> list[Change[S]]:
-        """The appends made after `known` until now, by whomever; raises Refused as `load` does."""
+    async def since(self, known: Mapping[UUID, Loaded[S]]) -> dict[UUID, list[Change[S]]]:
+        """The appends made to streams after what is known of them until now, by whomever.
+
+        Raises Refused as `load` does, for all where one is at fault.
+        """
+        found = {}
         with refusals():
-            changes = self.changes(known, await self._rows(stream, known))
-            if changes:
-                self._keep(stream, changes[-1].after)
-            return changes
+            rows = await self._store.read_each({s: loaded.version for s, loaded in known.items()})
+            for stream, loaded in known.items():
+                changes = self.changes(loaded, chained(stream, loaded, rows[stream]))
+                if changes:
+                    self._keep(stream, changes[-1].after)
+                found[stream] = changes
+        return found
 
     def changes(self, known: Loaded[S], rows: Sequence[Recorded]) -> list[Change[S]]:
         """The appends whose rows, all of them, follow `known`."""
@@ -335,18 +342,12 @@ class Streams(Generic[S, C, E]):
     async def _catch_up(self, stream: UUID, loaded: Loaded[S] | None) -> Loaded[S]:
         """The state with all that is stored by now."""
         known = loaded or self.nothing
-        if rows := await self._rows(stream, known):
+        rows = await self._store.read(stream, after=known.version)
+        if chained(stream, known, rows):
             known = self._after(known, rows)
         if known.version:
             self._keep(stream, known)
         return known
-
-    async def _rows(self, stream: UUID, known: Loaded[S]) -> list[Recorded]:
-        """What is stored after `known`, its chain checked."""
-        rows = await self._store.read(stream, after=known.version)
-        if fault := verify(rows, previous=known.hash, after=known.version):
-            raise Damaged(stream, fault.version, fault.problem)
-        return rows
 
     def _after(self, known: Loaded[S], rows: Sequence[Recorded]) -> Loaded[S]:
         last = rows[-1]
@@ -367,6 +368,13 @@ class Streams(Generic[S, C, E]):
         if turn is None:
             turn = self._turns[stream] = asyncio.Lock()
         return turn
+
+
+def chained(stream: UUID, known: Loaded[Any], rows: list[Recorded]) -> list[Recorded]:
+    """The rows, which follow `known`; raises Damaged where their chain does not."""
+    if fault := verify(rows, previous=known.hash, after=known.version):
+        raise Damaged(stream, fault.version, fault.problem)
+    return rows
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -12,6 +13,9 @@ from services.runtime.store.sql import SqlStore
 from tests.runtime.appends import OTHER, STREAM, append, body, numbered
 from tests.runtime.conftest import Clock
 from tests.runtime.owner import as_owner
+
+UNKNOWN = UUID("01890a5d-ac96-7aaa-8aaa-aaaaaaaaaaaa")
+"""A stream that does not exist."""
 
 
 async def everything(store: Store) -> tuple[object, ...]:
@@ -48,6 +52,20 @@ async def test_reading_starts_after_a_version_and_stops_at_a_limit(store: SqlSto
     assert [row.name for row in await store.read(STREAM, after=1, limit=2)] == ["B", "C"]
     assert await store.read(STREAM, after=5) == []
     assert await store.read(OTHER) == []
+
+
+async def test_several_streams_are_read_at_once_as_each_by_itself(store: SqlStore) -> None:
+    """Each above a version of its own, secrets opened; one with no such events has none."""
+    await store.append(append(0, "A", "B", "C", secret=b"hidden"))
+    await store.append(append(0, "D", "E", stream=OTHER))
+    for after in (
+        {STREAM: 0, OTHER: 1},
+        {OTHER: 2, STREAM: 1},
+        {STREAM: 2},
+        {UNKNOWN: 0, OTHER: 0},
+    ):
+        alone = {stream: await store.read(stream, after=above) for stream, above in after.items()}
+        assert await store.read_each(after) == alone
 
 
 async def test_the_chain_holds_and_the_head_is_its_end(store: SqlStore) -> None:

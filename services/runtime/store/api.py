@@ -6,7 +6,7 @@ refuses to write; an append that raised it may or may not have been stored, and 
 id tells which.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -64,6 +64,10 @@ class Store(Protocol):
 
         Raises Damaged where a secret is missing or is not the one that was sealed.
         """
+        ...
+
+    async def read_each(self, after: Mapping[UUID, int]) -> dict[UUID, list[Recorded]]:
+        """The same of several streams, each above a version of its own; raises as `read` does."""
         ...
 
     async def whole(self, stream: UUID) -> tuple[Head | None, list[Recorded]]:

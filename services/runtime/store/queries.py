@@ -1,6 +1,17 @@
 """What the store asks of its tables, on both engines."""
 
-from sqlalchemy import BigInteger, and_, bindparam, case, func, literal_column, select
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Uuid,
+    and_,
+    bindparam,
+    case,
+    column,
+    func,
+    literal_column,
+    select,
+)
 
 from services.runtime.store.schema import due, event_secrets, events, heads, stream_keys
 
@@ -27,13 +38,27 @@ EVENTS = (
     .order_by(events.c.version)
     .limit(bindparam("limit", type_=BigInteger))
 )
+_asked = (
+    func.unnest(
+        bindparam("streams", type_=ARRAY(Uuid)), bindparam("versions", type_=ARRAY(BigInteger))
+    )
+    .table_valued(column("stream", Uuid), column("above", BigInteger))
+    .render_derived(name="asked")
+)
+EVENTS_OF_EACH = (
+    select(_asked.c.stream, *COLUMNS)
+    .select_from(_asked.join(_whole_rows, events.c.stream == _asked.c.stream))
+    .where(events.c.version > _asked.c.above)
+    .order_by(events.c.stream, events.c.version)
+)
+"""The events of several streams, each above a version of its own; PostgreSQL's alone."""
 _is_first = events.c.version == literal_column("1")
 _of_head = [
-    select(column).where(heads.c.stream == bindparam("stream")).scalar_subquery()
-    for column in (heads.c.version, heads.c.hash, heads.c.ended)
+    select(each).where(heads.c.stream == bindparam("stream")).scalar_subquery()
+    for each in (heads.c.version, heads.c.hash, heads.c.ended)
 ]
 WHOLE = (
-    select(*COLUMNS, *(case((_is_first, column)) for column in _of_head))
+    select(*COLUMNS, *(case((_is_first, each)) for each in _of_head))
     .select_from(_whole_rows)
     .where(events.c.stream == bindparam("stream"))
     .order_by(events.c.version)

@@ -16,11 +16,20 @@ from services.kernel.envelope import Head, Recorded
 from services.runtime.database import driver, read
 from services.runtime.store.api import Damaged
 from services.runtime.store.keys import StreamKeys
-from services.runtime.store.queries import ALL, COLUMNS, EVENTS, HEAD, KEY, OF_REQUEST, WHOLE
+from services.runtime.store.queries import (
+    ALL,
+    COLUMNS,
+    EVENTS,
+    EVENTS_OF_EACH,
+    HEAD,
+    KEY,
+    OF_REQUEST,
+    WHOLE,
+)
 from services.runtime.store.schema import event_secrets
 from services.runtime.store.sealing import SealBroken, unseal
 
-ASKED = (EVENTS, WHOLE, OF_REQUEST, HEAD, KEY)
+ASKED = (EVENTS, EVENTS_OF_EACH, WHOLE, OF_REQUEST, HEAD, KEY)
 """What a reader asks."""
 
 _SEALED = COLUMNS.index(event_secrets.c.sealed)
@@ -40,6 +49,16 @@ class Reader:
         """The events above a version; raises Damaged, KeyUnknown, StoreUnavailable."""
         given = {"stream": stream, "after": after, "limit": ALL if limit is None else limit}
         return await self._opened(stream, after + 1, await self._fetch(EVENTS, given))
+
+    async def events_of_each(self, after: Mapping[UUID, int]) -> dict[UUID, list[Recorded]]:
+        """The events of several streams, each above a version; raises as above."""
+        if len(after) == 1 or not self._texts:
+            return {each: await self.events(each, above, None) for each, above in after.items()}
+        found: dict[UUID, list[Any]] = {stream: [] for stream in after}
+        given = {"streams": list(after), "versions": list(after.values())}
+        for stream, *row in await self._fetch(EVENTS_OF_EACH, given):
+            found[stream].append(row)
+        return {each: await self._opened(each, after[each] + 1, found[each]) for each in after}
 
     async def whole(self, stream: UUID) -> tuple[Head | None, list[Recorded]]:
         """The head and all events of one moment; raises as above."""

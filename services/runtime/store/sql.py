@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -204,6 +204,15 @@ class SqlStore:
         if rows and self._chains_ahead:
             self._mark(rows[-1])
         return rows
+
+    @to_its_end
+    async def read_each(self, after: Mapping[UUID, int]) -> dict[UUID, list[Recorded]]:
+        """The same of several streams, each above a version of its own."""
+        found = await self._reader.events_of_each(after)
+        for rows in found.values():
+            if rows and self._chains_ahead:
+                self._mark(rows[-1])
+        return found
 
     @to_its_end
     async def whole(self, stream: UUID) -> tuple[Head | None, list[Recorded]]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,9 @@ from services.runtime.drain import Drain
 from services.runtime.eventstore import open_store
 from services.runtime.feed import Feed
 from services.runtime.keys import ensure_keys
+from services.runtime.moments import new_id
 from services.runtime.settings import Settings
+from services.runtime.store.api import Damaged
 from services.runtime.store.sql import SqlStore
 from services.runtime.streams import Loaded
 from tests.services.game import worlds
@@ -43,6 +45,7 @@ class Counted:
     def __init__(self, store: SqlStore) -> None:
         self._store = store
         self.reads = 0
+        self.faulty: UUID | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -51,6 +54,13 @@ class Counted:
         """A counted read."""
         self.reads += 1
         return await self._store.read(stream, after, limit)
+
+    async def read_each(self, after: Mapping[UUID, int]) -> dict[UUID, list[Recorded]]:
+        """Streams read at once are counted as one read."""
+        self.reads += 1
+        if self.faulty is not None and self.faulty in after:
+            raise Damaged(self.faulty, 1, "it is said to be")
+        return await self._store.read_each(after)
 
 
 @dataclass
@@ -69,15 +79,17 @@ class Replica:
         move = rng.choice(engine_for(state.rules).legal(state.engine, seat))
         return await self.act(domain.Play(seat, state.turn, move))
 
-    async def act(self, command: domain.GameCommand) -> State:
+    async def act(self, command: domain.GameCommand, game_id: UUID = GAME_ID) -> State:
         """Carry a command out."""
         request_id = f"request {next(REQUESTS)}"
-        outcome = await self.games.act(GAME_ID, command, request_id=request_id, metadata=PLAYER)
+        outcome = await self.games.act(game_id, command, request_id=request_id, metadata=PLAYER)
         return outcome.state
 
-    async def watch(self, viewer: int | None) -> AsyncIterator[game_pb2.WatchGameResponse]:
+    async def watch(
+        self, viewer: int | None, game_id: UUID = GAME_ID
+    ) -> AsyncIterator[game_pb2.WatchGameResponse]:
         """What a viewer is sent, from now on."""
-        async for octets in self.watching.follow(GAME_ID, f"player:{viewer}", viewer, None):
+        async for octets in self.watching.follow(game_id, f"player:{viewer}", viewer, None):
             yield game_pb2.WatchGameResponse.FromString(octets)
 
 
@@ -211,6 +223,34 @@ async def test_a_step_is_read_and_decoded_once_for_all(
         state = await here.play(rng)
         await asyncio.gather(*(taken(stream, state.version) for stream in streams))
         assert sorted(rendered, key=str) == [0, 1, None]
+
+
+async def test_games_that_news_names_together_are_read_at_once(tmp_path: Path) -> None:
+    """One read serves the watchers of all; a game that cannot be read holds no other one up."""
+    async with replicas(tmp_path, 2) as (here, there):
+        games = [new_id() for _ in range(3)]
+        streams, versions = {}, {}
+        for game_id in games:
+            await there.act(opening("rami", spectators=True, game_id=game_id), game_id)
+            streams[game_id] = here.watch(None, game_id)
+            await anext(streams[game_id])
+        for faulty in (None, games[1]):
+            reads, here.store.faulty = here.store.reads, faulty
+            waiting = [asyncio.ensure_future(anext(streams[game_id])) for game_id in games]
+            await asyncio.sleep(0)
+            for game_id in games:
+                state = (await there.games.load(game_id)).state
+                closed = await there.act(domain.CloseSeeds(state.stage), game_id)
+                versions[game_id] = closed.version
+            for game_id in games:
+                here.games.feed.published(game_id, versions[game_id])
+            for game_id, one in zip(games, waiting, strict=True):
+                if game_id == faulty:
+                    with pytest.raises(Exception, match="LOG_DAMAGED"):
+                        await one
+                else:
+                    assert seen(await one).version == versions[game_id]
+            assert faulty or here.store.reads == reads + 1
 
 
 async def test_who_falls_behind_gets_a_snapshot_and_holds_nothing_up(tmp_path: Path) -> None:
