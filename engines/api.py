@@ -128,8 +128,11 @@ class Game(Protocol[S, M, E]):
         """The command that must have led to these events of one append (for audits)."""
         ...
 
-    def view(self, state: S, viewer: int | None) -> Any:
-        """What a seat, or the public (None), may see of this state."""
+    def view(self, state: S, viewer: int | None, public: Any = None) -> Any:
+        """What a seat, or the public (None), may see of this state.
+
+        `public` is what the public sees of it, for whoever has that at hand already.
+        """
         ...
 
     def show(self, event: E, viewer: int | None) -> Any:

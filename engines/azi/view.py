@@ -48,6 +48,7 @@ from engines.azi.model import (
 from engines.azi.replay import to_act
 from engines.azi.rules import legal
 from engines.cards import Card
+from engines.records import changed, maker
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +163,32 @@ Happening = (
 )
 
 
-def view(state: State, viewer: int | None) -> View:
-    """What a seat, or the public (None), may see of this state (AZI-52)."""
-    own = None if viewer is None else state.players[viewer]
+_view = maker(View)
+
+
+def view(state: State, viewer: int | None, public: View | None = None) -> View:
+    """What a seat, or the public (None), may see of this state (AZI-52); `public` is what the
+    latter sees, if known."""
+    shown = _public(state) if public is None else public
+    if viewer is None:
+        return shown
+    own = state.players[viewer]
     least, most = _bounds(state, viewer)
-    return View(
+    return changed(
+        shown,
         seat=viewer,
+        legal=legal(state, viewer),
+        hand=() if own.blind else tuple(sorted(own.hand)),
+        dropped=None if own.dropped_unseen else own.dropped,
+        level_price=_level_price(state, own),
+        bid_minimum=least,
+        bid_maximum=most,
+    )
+
+
+def _public(state: State) -> View:
+    return _view(
+        seat=None,
         options=state.options,
         phase=state.phase,
         turn=state.turn,
@@ -176,15 +197,15 @@ def view(state: State, viewer: int | None) -> View:
         bank=state.bank,
         seats=tuple(_seat_view(seat, player) for seat, player in enumerate(state.players)),
         to_act=to_act(state),
-        legal=() if viewer is None else legal(state, viewer),
+        legal=(),
         turned=state.turned,
-        hand=() if own is None or own.blind else tuple(sorted(own.hand)),
-        dropped=None if own is None or own.dropped_unseen else own.dropped,
+        hand=(),
+        dropped=None,
         high=state.high,
         high_seat=state.high_seat,
-        level_price=_level_price(state, own),
-        bid_minimum=least,
-        bid_maximum=most,
+        level_price=0,
+        bid_minimum=0,
+        bid_maximum=0,
         buy_back_price=state.price,
         leader=state.leader,
         trick=state.trick,
@@ -247,15 +268,15 @@ def _seat_view(seat: int, player: Player) -> SeatView:
     )
 
 
-def _level_price(state: State, own: Player | None) -> int:
-    asked = own is not None and own.standing is Standing.LIVE and not own.short
-    if state.phase is not Phase.BIDDING or own is None or not asked:
+def _level_price(state: State, own: Player) -> int:
+    asked = own.standing is Standing.LIVE and not own.short
+    if state.phase is not Phase.BIDDING or not asked:
         return 0
     return max(0, cost(own, state.high))
 
 
-def _bounds(state: State, viewer: int | None) -> tuple[int, int]:
-    if state.phase is not Phase.BIDDING or viewer is None or viewer not in to_act(state):
+def _bounds(state: State, viewer: int) -> tuple[int, int]:
+    if state.phase is not Phase.BIDDING or viewer not in to_act(state):
         return 0, 0
     player = state.players[viewer]
     return (minimum_bid(state), reach(player)) if may_bid(state, player) else (0, 0)

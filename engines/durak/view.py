@@ -30,6 +30,7 @@ from engines.durak.model import (
     TurnExpired,
 )
 from engines.durak.rules import legal, to_act
+from engines.records import changed, maker
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +130,29 @@ Happening = (
 )
 
 
-def view(state: State, viewer: int | None) -> View:
-    """The position for a seat, or for the public (DURAK-26)."""
-    return View(
-        seat=viewer,
+_view = maker(View)
+
+
+def view(state: State, viewer: int | None, public: View | None = None) -> View:
+    """The position for a seat, or for the public (DURAK-26); `public` is the latter, if known."""
+    shown = _public(state) if public is None else public
+    if viewer is None:
+        return shown
+    hand = tuple(sorted(state.hands[viewer]))
+    return changed(shown, seat=viewer, legal=legal(state, viewer), hand=hand)
+
+
+def _public(state: State) -> View:
+    return _view(
+        seat=None,
         options=state.options,
         turn=state.turn,
         deal=state.deal,
         bout=state.bout,
         phase=state.phase,
         to_act=to_act(state),
-        legal=() if viewer is None else legal(state, viewer),
-        hand=() if viewer is None else tuple(sorted(state.hands[viewer])),
+        legal=(),
+        hand=(),
         counts=tuple(len(hand) for hand in state.hands),
         attacker=state.attacker,
         defender=state.defender,

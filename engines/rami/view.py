@@ -26,6 +26,7 @@ from engines.rami.model import (
 )
 from engines.rami.rules import SEATS, legal, to_act
 from engines.rami.table import dealt_hands
+from engines.records import changed, maker
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +107,41 @@ Happening = (
 )
 
 
-def view(state: State, viewer: int | None) -> View:
-    """The match as the viewer may see it; raises ValueError for a viewer who is no seat."""
+_view = maker(View)
+
+
+def view(state: State, viewer: int | None, public: View | None = None) -> View:
+    """The match as the viewer may see it, made from what the public sees, if that is known.
+
+    Raises ValueError for a viewer who is no seat.
+    """
     _check_viewer(viewer, state.seats)
-    hand = () if viewer is None else tuple(sorted(state.hands[viewer]))
+    shown = _public(state) if public is None else public
+    if viewer is None:
+        return shown
+    hand = tuple(sorted(state.hands[viewer]))
     drew = state.drawn is Source.STOCK and viewer == state.actor
-    return View(
+    return changed(
+        shown,
         seat=viewer,
+        hand=hand,
+        hand_points=hand_points(hand, state.options.ace_high),
+        drew=state.drawn_card if drew else None,
+        legal=legal(state, viewer),
+    )
+
+
+def _public(state: State) -> View:
+    return _view(
+        seat=None,
         options=state.options,
         phase=state.phase,
         round=state.round,
         turn=state.turn,
         dealer=state.dealer,
         to_act=to_act(state),
-        hand=hand,
-        hand_points=hand_points(hand, state.options.ace_high),
+        hand=(),
+        hand_points=0,
         counts=tuple(len(cards) for cards in state.hands),
         melds=state.melds,
         discard=state.discard,
@@ -132,12 +153,12 @@ def view(state: State, viewer: int | None) -> View:
         ),
         drawn=state.drawn,
         taken=state.drawn_card if state.drawn is Source.DISCARD else None,
-        drew=state.drawn_card if drew else None,
+        drew=None,
         idle=state.idle,
         scores=state.scores,
         left=state.left,
         winner=state.winner,
-        legal=() if viewer is None else legal(state, viewer),
+        legal=(),
     )
 
 

@@ -116,10 +116,8 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         version = outcome.appended.version
         view = self._watching.steps.view(loaded.state.game_id, version, seat)
         if view is None:
-            common = views.common_view(outcome.state, outcome.appended.events[-1].hash)
-            own = views.own_view(outcome.state, seat)
-            # octets of one message after those of another are the two merged
-            view = common.SerializeToString() + own.SerializeToString()
+            common = views.common_octets(outcome.state, outcome.appended.events[-1].hash)
+            view = common + views.own_view(outcome.state, seat).SerializeToString()
         return nested(game_pb2.SubmitMoveResponse.VIEW_FIELD_NUMBER, view)
 
     async def LeaveGame(

@@ -22,12 +22,14 @@ from services.game.model import Event, State
 from services.kernel.envelope import Recorded
 from services.kernel.errors import Refused, unavailable
 from services.runtime.streams import Change, Loaded
-from services.runtime.wire.framing import nested
+from services.runtime.wire.framing import nested, numeral
 
 LINKED_MAX = 64
 """A watcher more than so many appends behind is not waited for: it gets a snapshot."""
 
 RESPONSE_STEP = game_pb2.WatchGameResponse.STEP_FIELD_NUMBER
+STEP_FROM = game_pb2.Step.FROM_VERSION_FIELD_NUMBER
+STEP_TO = game_pb2.Step.TO_VERSION_FIELD_NUMBER
 STEP_HAPPENINGS = game_pb2.Step.HAPPENINGS_FIELD_NUMBER
 STEP_VIEW = game_pb2.Step.VIEW_FIELD_NUMBER
 
@@ -86,9 +88,9 @@ class Step:
         made = self._told.get(viewer)
         if made is None:
             first, last = self.rows[0].version, self.rows[-1].version
-            between = game_pb2.Step(from_version=first, to_version=last)
+            between = numeral(STEP_FROM, first) + numeral(STEP_TO, last)
             view = nested(STEP_VIEW, self.view(viewer))
-            step = b"".join((between.SerializeToString(), *self._happenings(viewer), view))
+            step = b"".join((between, *self._happenings(viewer), view))
             made = self._told[viewer] = nested(RESPONSE_STEP, step)
         return made
 

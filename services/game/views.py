@@ -7,6 +7,7 @@ that viewer may know.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
+from uuid import UUID
 
 from kozyr.game.v1 import variant_pb2, view_pb2
 
@@ -33,13 +34,20 @@ from services.game.rulebook import engine_for
 from services.kernel.envelope import Recorded
 from services.runtime.moments import timestamp
 from services.runtime.wire import games as wire
-from services.runtime.wire.framing import nested
+from services.runtime.wire.framing import nested, numeral
 from services.runtime.wire.mapping import Fields, Mapper
 
 DEALS: Mapper[DealRevealed, view_pb2.DealRevealed] = Mapper(DealRevealed, view_pb2.DealRevealed)
 TABLES = {name: view_pb2.GameView.DESCRIPTOR.fields_by_name[name].number for name in wire.GAMES}
 """Where each game's table stands in a `GameView`."""
+SEAT = view_pb2.GameView.SEAT_FIELD_NUMBER
 RESULTS: Mapper[Result, view_pb2.Result] = Mapper(Result, view_pb2.Result)
+
+
+LASTING_KEPT = 4_096
+"""Of how many games what seldom changes is kept as octets."""
+_LASTING: dict[UUID, tuple[tuple[Seat, ...], bytes]] = {}
+"""By game: the seats it was made for, and the octets of `lasting_view`."""
 
 
 def game_view(state: State, viewer: int | None, head: bytes) -> view_pb2.GameView:
@@ -51,18 +59,32 @@ def game_view(state: State, viewer: int | None, head: bytes) -> view_pb2.GameVie
 
 def common_view(state: State, head: bytes) -> view_pb2.GameView:
     """What all viewers see alike."""
-    view = view_pb2.GameView(
+    view = lasting_view(state)
+    view.MergeFrom(passing_view(state, head))
+    return view
+
+
+def lasting_view(state: State) -> view_pb2.GameView:
+    """What all viewers see alike, of which a move mostly changes nothing: it depends on the game
+    and on `state.seats` alone."""
+    return view_pb2.GameView(
         game_id=str(state.game_id),
         table_id=state.table_id,
         variant=wire.VARIANTS[state.variant],
         rules=state.rules,
+        seats=[_seat(seat) for seat in state.seats],
+        server_seed_hash=state.server_seed_hash,
+    )
+
+
+def passing_view(state: State, head: bytes) -> view_pb2.GameView:
+    """The rest of what all viewers see alike."""
+    view = view_pb2.GameView(
         version=state.version,
         head=head,
         stage=view_pb2.Stage.ValueType(state.stage),
         turn=state.turn,
-        seats=[_seat(seat) for seat in state.seats],
         clock=_clock(state),
-        server_seed_hash=state.server_seed_hash,
         server_seed=state.server_seed if state.ended and state.laid_open else b"",
         recorded_time=timestamp(state.recorded_at),
     )
@@ -82,6 +104,17 @@ def own_view(state: State, viewer: int | None) -> view_pb2.GameView:
     return view_pb2.GameView(seat=viewer, **table)
 
 
+def common_octets(state: State, head: bytes) -> bytes:
+    """`common_view` serialised: octets of one message after those of another are both merged."""
+    game_id, seats = state.game_id, state.seats
+    known = _LASTING.get(game_id)
+    if known is None or known[0] is not seats:
+        known = _LASTING[game_id] = (seats, lasting_view(state).SerializeToString())
+        if len(_LASTING) > LASTING_KEPT:
+            _LASTING.pop(next(iter(_LASTING)))
+    return known[1] + passing_view(state, head).SerializeToString()
+
+
 @dataclass(frozen=True, slots=True)
 class Shared:
     """A version of a game as anybody may see it, serialised once for all viewers.
@@ -98,7 +131,7 @@ class Shared:
 
 def shared_view(state: State, head: bytes) -> Shared:
     """What the views of all viewers have in common at this version."""
-    common = common_view(state, head).SerializeToString()
+    common = common_octets(state, head)
     if state.engine is None:
         return Shared(common)
     shown = engine_for(state.rules).view(state.engine, None)
@@ -117,13 +150,13 @@ def view_octets(shared: Shared, state: State, viewer: int | None) -> bytes:
         return shared.common + own_view(state, viewer).SerializeToString()
     mapper, table = wire.of(state.variant).view, shared.octets
     if viewer is not None:
-        shown = engine_for(state.rules).view(state.engine, viewer)
+        shown = engine_for(state.rules).view(state.engine, viewer, shared.shown)
         own = mapper.to_fields_beside(shown, shared.shown, shared.fields)
         if own is None:
             return shared.common + own_view(state, viewer).SerializeToString()
         table += mapper.message(**own).SerializeToString()
-    seat = view_pb2.GameView(seat=viewer).SerializeToString()
-    return shared.common + seat + nested(TABLES[state.variant], table)
+    table = nested(TABLES[state.variant], table)
+    return shared.common + (table if viewer is None else numeral(SEAT, viewer) + table)
 
 
 def summary(state: State) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from services.game.steps import Step, Steps
 from services.kernel.errors import unavailable
 from services.runtime.drain import Drain
 from services.runtime.seal import Sealer, open_token
+from services.runtime.wire.framing import nested, numeral
 
 STEPS_MAX = 200
 """A watcher who resumes more than so many versions behind gets a snapshot instead of steps."""
@@ -104,5 +105,5 @@ class Signed:
         return message.SerializeToString() + self._sign(version)
 
     def _sign(self, version: int) -> bytes:
-        token = self.sealer.seal((version,))
-        return Message(resume_token=token, heartbeat_ms=self.heartbeat_ms).SerializeToString()
+        token = nested(Message.RESUME_TOKEN_FIELD_NUMBER, self.sealer.seal((version,)))
+        return token + numeral(Message.HEARTBEAT_MS_FIELD_NUMBER, self.heartbeat_ms)

@@ -375,9 +375,11 @@ def late_moves_are_the_servers(laws: Laws[S, M, E], rng: Random) -> None:
 
 
 def views_say_whose_turn_it_is(laws: Laws[S, M, E], rng: Random) -> None:
-    """Every view names its viewer, the turn, the seats to act and the viewer's legal moves."""
+    """Every view names its viewer, the turn, the seats to act and the viewer's legal moves; made
+    from what the public sees it is the same, and adds nothing for the public itself."""
     for step in walk(laws, rng):
         state: Any = step.after
+        public = laws.game.view(state, None)
         for viewer in (None, *range(laws.seats(state))):
             view = laws.game.view(state, viewer)
             assert view.seat == viewer
@@ -385,7 +387,9 @@ def views_say_whose_turn_it_is(laws: Laws[S, M, E], rng: Random) -> None:
             assert view.to_act == laws.game.to_act(state)
             moves = () if viewer is None else laws.game.legal(state, viewer)
             assert view.legal == moves
-            assert hash(view) == hash(laws.game.view(state, viewer))
+            again = laws.game.view(state, viewer, public)
+            assert view == again
+            assert hash(view) == hash(again)
 
 
 def cheap_laws_hold_at_every_state(laws: Laws[S, M, E], rng: Random) -> tuple[int, int]:

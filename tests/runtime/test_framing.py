@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kozyr.game.v1 import game_pb2
 
-from services.runtime.wire.framing import nested, varint
+from services.runtime.wire.framing import nested, numeral, varint
 
 
 @given(st.integers(1, 40_000))
@@ -21,3 +21,4 @@ def test_numbers_are_written_as_protobuf_does(value: int) -> None:
     tag = bytes((game_pb2.CreateGameResponse.VERSION_FIELD_NUMBER << 3,))
     written = game_pb2.CreateGameResponse(version=value).SerializeToString()
     assert tag + varint(value) == (written or tag + b"\0")
+    assert numeral(game_pb2.CreateGameResponse.VERSION_FIELD_NUMBER, value) == tag + varint(value)
