@@ -30,6 +30,7 @@ COMMANDS = {
     "token": "sign a token, for an operator or a tool",
     "scenario": "run rulings written as data",
     "bench": "measure",
+    "rekey": "exchange the master key that seals hidden cards",
     "keygen": "make the keys that services sign and seal with",
     "demo": "play whole games over the four services and check all of it",
     "serve": "run one service",

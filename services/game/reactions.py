@@ -44,6 +44,8 @@ PASSING = (Kind.UNAVAILABLE, Kind.EXPIRED, Kind.EXHAUSTED, Kind.CONFLICT)
 """Refusals that pass by themselves."""
 REFUSED_END_RETRY_MS = 300_000
 """How long the end of a game waits after a refusal of another kind."""
+CLOSED_RETRY_MS = 300_000
+"""How long work waits whose game is sealed with a master key that is missing."""
 Step = Callable[[], Awaitable[object]]
 
 log = structlog.get_logger()
@@ -65,6 +67,10 @@ class Reactions:
             await self._react(kind, row)
         except domain.Moot:
             return
+        except Refused as refused:
+            if refused.reason == "LOG_SEALED":
+                refused.retry_after_ms = CLOSED_RETRY_MS
+            raise
 
     async def _react(self, kind: str, row: Claimed) -> None:
         match kind:

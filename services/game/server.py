@@ -11,6 +11,8 @@ from kozyr.game.v1 import (
     checkpoint_pb2_grpc,
     game_pb2,
     game_pb2_grpc,
+    keys_pb2,
+    keys_pb2_grpc,
 )
 
 from services.game import migrations
@@ -23,9 +25,11 @@ from services.game.endings import Endings
 from services.game.games import Games, decider
 from services.game.kept import NAME, KeptNote
 from services.game.listing import Listing
+from services.game.masterkeys import KeyServicer
 from services.game.outages import Outages
 from services.game.peers import Peers
 from services.game.proving import CheckpointServicer
+from services.game.published import published
 from services.game.reactions import WORK_AT_ONCE, Reactions
 from services.game.servicer import GameServicer
 from services.game.steps import Steps
@@ -47,7 +51,7 @@ FOLDERS: tuple[Path, ...] = (MIGRATIONS, migrations.FOLDER)
 async def compose(process: Process) -> Service:
     """Open the game service's database and put its parts together."""
     settings = process.settings
-    engine, store = await open_store(settings, "game", FOLDERS, secrets=True)
+    engine, store = await open_store(settings, "game", FOLDERS, secrets=True, published=published)
     outages = Outages(engine, settings.outage_ms)
     with suppress(StoreUnavailable):
         await outages.beat()
@@ -87,6 +91,8 @@ async def compose(process: Process) -> Service:
         audit_pb2_grpc.add_AuditServiceServicer_to_server(auditor, server)
         prover = CheckpointServicer(engine, games, accesses, keys)
         checkpoint_pb2_grpc.add_CheckpointServiceServicer_to_server(prover, server)
+        keeper = KeyServicer(engine, store, accesses)
+        keys_pb2_grpc.add_KeyServiceServicer_to_server(keeper, server)
 
     async def close() -> None:
         auditors.close()
@@ -96,7 +102,12 @@ async def compose(process: Process) -> Service:
 
     return Service(
         add=add,
-        files=(game_pb2.DESCRIPTOR, audit_pb2.DESCRIPTOR, checkpoint_pb2.DESCRIPTOR),
+        files=(
+            game_pb2.DESCRIPTOR,
+            audit_pb2.DESCRIPTOR,
+            checkpoint_pb2.DESCRIPTOR,
+            keys_pb2.DESCRIPTOR,
+        ),
         checks={"store": store.check, "partitions": partitions.check},
         tasks={
             **partitions.tasks,

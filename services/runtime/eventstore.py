@@ -1,11 +1,11 @@
 """A service's event store from its settings, and what keeps running beside it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+import structlog
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.runtime.database import close_engine, open_engine, read
 from services.runtime.drain import Drain
@@ -15,16 +15,21 @@ from services.runtime.keys import master_keys
 from services.runtime.migrate import migrate_engine
 from services.runtime.server import CannotStart
 from services.runtime.settings import Settings
+from services.runtime.store import masters
 from services.runtime.store.api import StoreUnavailable
-from services.runtime.store.schema import stream_keys
-from services.runtime.store.sealing import KeyUnknown, MasterKeys, SealBroken, unwrap
+from services.runtime.store.reading import Published
+from services.runtime.store.sealing import MasterKeys
 from services.runtime.store.sql import SqlStore
 
 MIGRATIONS = Path(__file__).parent / "store" / "migrations"
 """The event store's own migrations."""
 WATCHED_EVERY_S = 1.0
-KEYS_TRIED = 8
-"""So many streams' keys are tried before a master key counts as another than it is named."""
+NAMED = 3
+"""Games that are named where a service does not start."""
+LOGGED = 1_000
+"""Games that are named in the log, a line each, where it starts without their key."""
+
+log = structlog.get_logger(__name__)
 
 
 class Unhealthy(Exception):
@@ -32,12 +37,18 @@ class Unhealthy(Exception):
 
 
 async def open_store(
-    settings: Settings, service: str, folders: Sequence[Path], *, secrets: bool
+    settings: Settings,
+    service: str,
+    folders: Sequence[Path],
+    *,
+    secrets: bool,
+    published: Published | None = None,
 ) -> tuple[AsyncEngine, SqlStore]:
     """A service's database and the store in it; an embedded one (SQLite) is migrated first.
 
-    `secrets` is whether the service stores any; raises CannotStart when the master keys of those
-    it has stored are not all there.
+    `secrets` is whether the service stores any, `published` what finds those of a stream in its
+    own events where its key is missing. Raises CannotStart when the master keys of streams that
+    have not ended are not all there.
     """
     engine = open_engine(settings.database_url(service))
     try:
@@ -45,44 +56,56 @@ async def open_store(
             await migrate_engine(engine, folders)
         keys = master_keys(settings) if secrets else None
         if keys is not None:
-            await require_keys(engine, keys)
+            keys = await require_keys(engine, keys, settings.master_keys_lost.split(","))
     except BaseException:
         await close_engine(engine)
         raise
-    return engine, SqlStore(engine, keys)
+    return engine, SqlStore(engine, keys, published=published)
 
 
-async def require_keys(engine: AsyncEngine, keys: MasterKeys) -> None:
-    """Raise CannotStart, naming what is missing, unless `keys` open every key that is in use.
+async def require_keys(
+    engine: AsyncEngine, keys: MasterKeys, lost: Collection[str] = ()
+) -> MasterKeys:
+    """The keys that open what they should; raises CannotStart, naming what is missing and whom it
+    closes, unless they open every stream that has not ended.
 
-    A key that bears the right name and opens nothing is missing too. A database that does not
-    answer is let pass: what needs a key is refused when it is there.
+    A key that bears the right name and opens nothing is missing too. Streams of keys that are
+    `lost` stay closed. A database that does not answer is let pass: what needs a key is refused
+    when it is there.
     """
     try:
         async with read(engine) as connection:
-            used = (await connection.execute(select(stream_keys.c.key_id).distinct())).scalars()
-            missing = [k for k in sorted(used) if not await _opens(connection, keys, k)]
+            used = await masters.uses(connection)
+            missing = [use for use in used if not await masters.opens(connection, keys, use.key_id)]
+            needed = [use for use in missing if _needed(use, keys, lost)]
+            named = [
+                str(stream)
+                for use in needed
+                for stream in await masters.running_of(connection, use.key_id, NAMED)
+            ]
     except StoreUnavailable:
-        return
-    if missing:
+        return keys
+    if needed:
+        running = sum(use.running for use in needed)
         raise CannotStart(
             f"games are sealed with master keys that are not in the key folder: "
-            f"{', '.join(missing)}; each belongs there as master.<id>.key"
+            f"{', '.join(use.key_id for use in needed)}; each belongs there as master.<id>.key; "
+            f"closed are {running} running games: {', '.join(named[:NAMED])}"
+            f"{' …' if running > NAMED else ''}"
         )
+    for use in missing:
+        log.error("master_key_missing", key=use.key_id, count=use.running)
+        async with read(engine) as connection:
+            for stream in await masters.running_of(connection, use.key_id, LOGGED):
+                log.error("game_closed", key=use.key_id, game=stream)
+    absent = {use.key_id for use in missing}
+    return MasterKeys(keys.current, {k: v for k, v in keys.keys.items() if k not in absent})
 
 
-async def _opens(connection: AsyncConnection, keys: MasterKeys, key_id: str) -> bool:
-    """Whether what is wrapped under this master key can be opened; a damaged row proves nothing."""
-    of_key = select(stream_keys).where(stream_keys.c.key_id == key_id).limit(KEYS_TRIED)
-    for row in await connection.execute(of_key):
-        try:
-            unwrap(keys, row.stream, row.key_id, row.wrapped)
-        except KeyUnknown:
-            return False
-        except SealBroken:
-            continue
-        return True
-    return False
+def _needed(use: masters.Use, keys: MasterKeys, lost: Collection[str]) -> bool:
+    """Whether nothing can go on without this key: streams that have not ended are sealed with it,
+    or new ones would be sealed with another that bears its name."""
+    return use.key_id == keys.current or (use.running > 0 and use.key_id not in lost)
 
 
 def supervised(

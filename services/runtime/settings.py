@@ -57,6 +57,10 @@ class Settings(BaseSettings):
         max_length=32,
         description="Name of the master key, stored beside rows.",
     )
+    master_keys_lost: str = Field(
+        default="",
+        description="Ids of master keys that are lost for good, with commas: start without them.",
+    )
 
     lobby_listen: str = Field(default="127.0.0.1:7001", description="Address lobby listens on.")
     game_listen: str = Field(default="127.0.0.1:7002", description="Address game listens on.")

@@ -14,7 +14,15 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status
 from kozyr.ai.v1 import ai_pb2
-from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, checkpoint_pb2, game_pb2, variant_pb2, view_pb2
+from kozyr.game.v1 import (
+    audit_pb2,
+    audit_pb2_grpc,
+    checkpoint_pb2,
+    game_pb2,
+    keys_pb2,
+    variant_pb2,
+    view_pb2,
+)
 from kozyr.lobby.v1 import identity_pb2, lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2, wallet_pb2_grpc
 
@@ -39,7 +47,7 @@ FAST: Mapping[str, str] = {
 
 FILES: Mapping[str, tuple[Any, ...]] = {
     "lobby": (identity_pb2, lobby_pb2),
-    "game": (game_pb2, audit_pb2, checkpoint_pb2),
+    "game": (game_pb2, audit_pb2, checkpoint_pb2, keys_pb2),
     "ai": (ai_pb2,),
     "wallet": (wallet_pb2,),
 }

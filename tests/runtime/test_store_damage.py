@@ -12,6 +12,7 @@ from services.kernel.envelope import Head, Recorded
 from services.runtime.store.api import Damaged
 from services.runtime.store.audit import verify_stream
 from services.runtime.store.chain import verify
+from services.runtime.store.keys import Rewrapped
 from services.runtime.store.schema import event_secrets, events, metadata, stream_keys
 from services.runtime.store.sealing import KeyUnknown, MasterKeys, SealBroken, unwrap
 from services.runtime.store.sql import SqlStore
@@ -292,10 +293,11 @@ async def test_master_keys_are_exchanged_without_touching_the_log(filled: SqlSto
     rows = await filled.read(STREAM)
     old = bytes(range(32))
     both = SqlStore(filled._engine, MasterKeys("second", {"first": old, "second": bytes(32)}))
-    assert await both.rewrap(limit=1) == 1
+    step = await both.rewrap(limit=1)
+    assert (step.wrapped, step.broken) == (1, ())
     assert await both.read(STREAM) == rows
-    assert await both.rewrap() == 1
-    assert await both.rewrap() == 0
+    assert (await both.rewrap(step.last)).wrapped == 1
+    assert await both.rewrap() == Rewrapped(0, (), None)
     only = SqlStore(filled._engine, MasterKeys("second", {"second": bytes(32)}))
     assert await only.read(STREAM) == rows
     async with as_owner(filled) as connection:

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy import select, update
@@ -23,6 +24,16 @@ KEPT = 4_096
 """How many opened data keys are kept in memory."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rewrapped:
+    """A step of wrapping keys anew: how many were, the streams whose key could not be opened, and
+    the last one looked at (None: there is none left)."""
+
+    wrapped: int
+    broken: tuple[UUID, ...]
+    last: UUID | None
+
+
 class StreamKeys:
     """The data keys of one database's streams."""
 
@@ -30,6 +41,16 @@ class StreamKeys:
         self._masters = masters
         self._random = random
         self._opened: OrderedDict[UUID, bytes] = OrderedDict()
+
+    @property
+    def current(self) -> str:
+        """The id of the master key that wraps new keys."""
+        return self._masters.current
+
+    @property
+    def present(self) -> frozenset[str]:
+        """The ids of the master keys that are here."""
+        return frozenset(self._masters.keys)
 
     async def find(self, connection: AsyncConnection, stream: UUID) -> bytes | None:
         """The stream's data key, None if it has none; raises KeyUnknown, Damaged."""
@@ -66,19 +87,26 @@ class StreamKeys:
         if len(self._opened) > KEPT:
             self._opened.popitem(last=False)
 
-    async def rewrap(self, connection: AsyncConnection, limit: int) -> int:
-        """Wraps up to `limit` keys of other master keys under the current one; how many."""
+    async def rewrap(
+        self, connection: AsyncConnection, after: UUID | None, limit: int
+    ) -> Rewrapped:
+        """Wraps up to `limit` keys of other master keys that are here under the current one."""
+        others = [key_id for key_id in self._masters.keys if key_id != self._masters.current]
+        page = select(stream_keys).where(stream_keys.c.key_id.in_(others))
+        if after is not None:
+            page = page.where(stream_keys.c.stream > after)
         rows = (
             await connection.execute(
-                select(stream_keys)
-                .where(stream_keys.c.key_id != self._masters.current)
-                .order_by(stream_keys.c.stream)
-                .limit(limit)
-                .with_for_update()
+                page.order_by(stream_keys.c.stream).limit(limit).with_for_update()
             )
         ).all()
+        broken = []
         for row in rows:
-            key = self._unwrap(row.stream, row.key_id, row.wrapped)
+            try:
+                key = self._unwrap(row.stream, row.key_id, row.wrapped)
+            except Damaged:
+                broken.append(row.stream)
+                continue
             await connection.execute(
                 update(stream_keys)
                 .where(stream_keys.c.stream == row.stream)
@@ -87,7 +115,8 @@ class StreamKeys:
                     wrapped=wrap(self._masters, row.stream, key, self._random(NONCE_BYTES)),
                 )
             )
-        return len(rows)
+        last = rows[-1].stream if rows else None
+        return Rewrapped(len(rows) - len(broken), tuple(broken), last)
 
     def _unwrap(self, stream: UUID, key_id: str, wrapped: bytes) -> bytes:
         try:

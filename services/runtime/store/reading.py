@@ -4,7 +4,7 @@ A game is read in one statement. On PostgreSQL it goes to the driver as text tha
 once: a row that passes through SQLAlchemy costs as much as decoding and folding it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +27,11 @@ from services.runtime.store.queries import (
     WHOLE,
 )
 from services.runtime.store.schema import event_secrets
-from services.runtime.store.sealing import SealBroken, unseal
+from services.runtime.store.sealing import KeyUnknown, SealBroken, unseal
+
+Published = Callable[[Sequence[Recorded]], Sequence[Recorded] | None]
+"""Puts into the rows of a whole stream the secrets that its own events publish, without their
+salts; None where they do not publish all."""
 
 ASKED = (EVENTS, EVENTS_OF_EACH, WHOLE, OF_REQUEST, HEAD, KEY)
 """What a reader asks."""
@@ -37,11 +41,17 @@ _recorded = maker(Recorded)
 
 
 class Reader:
-    """Reads what streams hold. Without `keys` secrets stay closed (None)."""
+    """Reads what streams hold. Without `keys` secrets stay closed (None).
 
-    def __init__(self, engine: AsyncEngine, keys: StreamKeys | None) -> None:
+    Where the master key of a stream is missing, its secrets are those that are `published`.
+    """
+
+    def __init__(
+        self, engine: AsyncEngine, keys: StreamKeys | None, published: Published | None = None
+    ) -> None:
         self._engine = engine
         self._keys = keys
+        self._published = published
         direct = ASKED if engine.dialect.name == "postgresql" else ()
         self._texts = {query: _text(query, engine) for query in direct}
 
@@ -87,7 +97,20 @@ class Reader:
         if self._keys is None:
             return opened(stream, first, found, None)
         sealed = any(row[_SEALED] is not None for row in found)
-        return opened(stream, first, found, await self._key(stream) if sealed else b"")
+        try:
+            key = await self._key(stream) if sealed else b""
+        except KeyUnknown:
+            if (public := await self._from_its_events(stream)) is None:
+                raise
+            return list(public[first - 1 : first - 1 + len(found)])
+        return opened(stream, first, found, key)
+
+    async def _from_its_events(self, stream: UUID) -> Sequence[Recorded] | None:
+        """The whole stream with the secrets it publishes itself; None if it does not."""
+        if self._published is None:
+            return None
+        found = await self._fetch(EVENTS, {"stream": stream, "after": 0, "limit": ALL})
+        return self._published(opened(stream, 1, found, None))
 
     async def _key(self, stream: UUID) -> bytes:
         """The stream's data key; what opens nothing if it has none."""

@@ -24,10 +24,10 @@ from services.runtime.store.committer import (
     Verdict,
     made_ready,
 )
-from services.runtime.store.keys import StreamKeys
+from services.runtime.store.keys import Rewrapped, StreamKeys
 from services.runtime.store.postgres import PostgresWriter
 from services.runtime.store.queries import HEADS, MARK, SAME_CLAIM, SAME_WORK
-from services.runtime.store.reading import Reader
+from services.runtime.store.reading import Published, Reader
 from services.runtime.store.rows import (
     claim_key,
     first_outcome,
@@ -70,7 +70,8 @@ class SqlStore:
 
     `keys` seals and opens secrets; without them secrets stay closed (None) and cannot be stored.
     `clock` (Unix microseconds) stands in for the database's and `random` for the system's, in
-    tests. The store closes the engine it was given.
+    tests. `published` finds secrets where a master key is missing (`reading.Published`). The store
+    closes the engine it was given.
     """
 
     def __init__(
@@ -80,10 +81,11 @@ class SqlStore:
         *,
         clock: Callable[[], int] | None = None,
         random: Callable[[int], bytes] = secrets.token_bytes,
+        published: Published | None = None,
     ) -> None:
         self._engine = engine
         self._keys = None if keys is None else StreamKeys(keys, random)
-        self._reader = Reader(engine, self._keys)
+        self._reader = Reader(engine, self._keys, published)
         self._clock = clock
         self._random = random
         self._under_way: set[asyncio.Task[Any]] = set()
@@ -346,12 +348,19 @@ class SqlStore:
             if not beaten.rowcount:
                 await connection.execute(insert(pulse).values(at=now_us()))
 
-    async def rewrap(self, limit: int = PAGE) -> int:
-        """Wraps up to `limit` stream keys under the current master key; how many there were."""
-        if self._keys is None:
-            raise ValueError("a store without master keys cannot wrap keys")
+    @property
+    def master_keys(self) -> tuple[str, frozenset[str]]:
+        """The id of the master key that seals new streams, and the ids of all that are here."""
+        keys = self._required_keys()
+        return keys.current, keys.present
+
+    async def rewrap(self, after: UUID | None = None, limit: int = PAGE) -> Rewrapped:
+        """Wraps up to `limit` stream keys, of streams after this one, under the current master key.
+
+        Those of master keys that this process was not given are left as they are.
+        """
         async with write(self._engine) as connection:
-            return await self._keys.rewrap(connection, limit)
+            return await self._required_keys().rewrap(connection, after, limit)
 
     async def close(self) -> None:
         """Finishes the appends under way and closes the engine. May be repeated."""
