@@ -334,7 +334,7 @@ async def read(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 @asynccontextmanager
 async def driver(engine: AsyncEngine) -> AsyncIterator[Any]:
     """A PostgreSQL engine's connection as asyncpg knows it, outside any transaction: for single
-    statements that read, whose rows cost a fraction of what SQLAlchemy takes to hand them over.
+    statements, which cost a fraction of what SQLAlchemy takes to pass them and their rows on.
 
     It is the pool's: one that died is noticed when it is taken out again. Raises StoreUnavailable
     when the database is gone.

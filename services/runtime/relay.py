@@ -1,8 +1,9 @@
 """News between replicas on PostgreSQL: what one appends, the others' watchers hear of at once.
 
 After an append the stream and its version are told in a NOTIFY on a connection of its own, never
-in the transaction of the append, whose commits a NOTIFY would queue behind one another. News that
-comes together is sent together. Whatever a lost connection swallows, polling finds (`feed.py`).
+in the transaction of the append, whose commits a NOTIFY would queue behind one another. The first
+news goes out at once; what comes soon after it gathers and is sent together. Whatever a lost
+connection swallows, polling finds (`feed.py`).
 """
 
 import asyncio
@@ -19,8 +20,8 @@ from services.runtime.feed import Feed
 CHANNEL = "kozyr_news"
 PAYLOAD_MAX = 7_900
 """PostgreSQL takes a payload below 8000 octets."""
-TOGETHER_S = 0.005
-"""News gathers for so long before it is sent."""
+APART_S = 0.02
+"""After news was sent, more of it gathers for so long."""
 RETRY_S = 1.0
 PROBE_S = 10.0
 """A silent connection is tried this often."""
@@ -72,13 +73,15 @@ class Relay:
             except TimeoutError:
                 await driver.execute("SELECT 1")
                 continue
-            await asyncio.sleep(TOGETHER_S)
             self._woken.clear()
             news, self._news = self._news, {}
             for payload in payloads(news):
                 await driver.execute("SELECT pg_notify($1, $2)", CHANNEL, payload)
+            await asyncio.sleep(APART_S)
 
-    def _heard(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+    def _heard(self, connection: Any, pid: int, _channel: str, payload: object) -> None:
+        if pid == connection.get_server_pid():
+            return  # our own news
         for stream, version in read(str(payload)):
             self._feed.published(stream, version)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select
+from sqlalchemy import ClauseElement, Select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from engines.records import maker
@@ -53,7 +53,7 @@ class Reader:
         self._keys = keys
         self._published = published
         direct = ASKED if engine.dialect.name == "postgresql" else ()
-        self._texts = {query: _text(query, engine) for query in direct}
+        self._texts = {query: direct_text(query, engine) for query in direct}
 
     async def events(self, stream: UUID, after: int, limit: int | None) -> list[Recorded]:
         """The events above a version; raises Damaged, KeyUnknown, StoreUnavailable."""
@@ -177,7 +177,7 @@ def _unsealed(
         raise Damaged(stream, version, "the secret cannot be opened") from None
 
 
-def _text(query: Select[Any], engine: AsyncEngine) -> tuple[str, tuple[str, ...]]:
-    """A query as PostgreSQL is asked it, and the names of its parameters in their order."""
-    compiled = query.compile(dialect=engine.dialect)
+def direct_text(query: ClauseElement, engine: AsyncEngine) -> tuple[str, tuple[str, ...]]:
+    """A statement as PostgreSQL is asked it, and the names of its parameters in their order."""
+    compiled: Any = query.compile(dialect=engine.dialect)
     return str(compiled), tuple(compiled.positiontup or ())

@@ -9,13 +9,14 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
-from sqlalchemy import delete, func, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy import insert, update
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from engines.records import maker
 from services.kernel.envelope import Append, Appended, Claimed, Head, Recorded
-from services.runtime.database import close_engine, database_now, now_us, read, write
+from services.runtime.database import close_engine, now_us, read, write
 from services.runtime.store.api import Conflict, Late, StoreUnavailable, Unstorable
+from services.runtime.store.claims import Claims
 from services.runtime.store.committer import (
     NOTHING,
     Committer,
@@ -26,16 +27,14 @@ from services.runtime.store.committer import (
 )
 from services.runtime.store.keys import Rewrapped, StreamKeys
 from services.runtime.store.postgres import PostgresWriter
-from services.runtime.store.queries import HEADS, MARK, SAME_CLAIM, SAME_WORK
+from services.runtime.store.queries import HEADS, MARK
 from services.runtime.store.reading import Published, Reader
 from services.runtime.store.rows import (
-    claim_key,
     first_outcome,
     hides,
     require_storable,
-    work_key,
 )
-from services.runtime.store.schema import due, heads, pulse, tags
+from services.runtime.store.schema import heads, pulse, tags
 from services.runtime.store.sealing import MasterKeys
 from services.runtime.store.sqlite import SqliteWriter
 from services.runtime.store.sweeping import Sweeper
@@ -87,6 +86,7 @@ class SqlStore:
         self._keys = None if keys is None else StreamKeys(keys, random)
         self._reader = Reader(engine, self._keys, published)
         self._clock = clock
+        self._claims = Claims(engine, clock)
         self._random = random
         self._under_way: set[asyncio.Task[Any]] = set()
         self._marks: OrderedDict[UUID, Mark] = OrderedDict()
@@ -272,61 +272,25 @@ class SqlStore:
 
     # ----------------------------------------------------------------------------------- due work
 
+    @to_its_end
     async def claim(self, worker: str, limit: int, lease_ms: int) -> list[Claimed]:
         """Takes due rows whose moment has come, for `lease_ms`; nobody else gets them meanwhile."""
-        return await self._finish(self._claim(worker, limit, lease_ms))
-
-    async def _claim(self, worker: str, limit: int, lease_ms: int) -> list[Claimed]:
-        async with write(self._engine) as connection:
-            now = await self._now(connection)
-            found = await connection.execute(
-                select(due)
-                .where(due.c.ready_at <= now)
-                .order_by(due.c.ready_at)
-                .limit(limit)
-                .with_for_update(skip_locked=True)
-            )
-            claimed = [
-                Claimed(row.stream, row.kind, row.key, row.version, row.due_at, row.attempts + 1)
-                for row in found
-            ]
-            if claimed:
-                await connection.execute(
-                    update(due)
-                    .where(SAME_WORK)
-                    .values(
-                        ready_at=now + lease_ms * 1_000, attempts=due.c.attempts + 1, worker=worker
-                    ),
-                    [work_key(row) for row in claimed],
-                )
-        return claimed
+        return await self._claims.claim(worker, limit, lease_ms)
 
     @to_its_end
     async def postpone(self, claimed: Claimed, after_ms: int) -> None:
         """Gives a row back, to be claimed again after `after_ms`; nothing if the claim is over."""
-        async with write(self._engine) as connection:
-            ready_at = await self._now(connection) + after_ms * 1_000
-            await connection.execute(
-                update(due).where(SAME_CLAIM).values(ready_at=ready_at, worker=None),
-                claim_key(claimed),
-            )
+        await self._claims.postpone(claimed, after_ms)
 
     @to_its_end
     async def drop(self, claimed: Claimed) -> None:
         """Deletes a claimed row without an append; nothing if the claim is over."""
-        async with write(self._engine) as connection:
-            await connection.execute(delete(due).where(SAME_CLAIM), claim_key(claimed))
+        await self._claims.drop(claimed)
 
     @to_its_end
     async def next_due_ms(self) -> int | None:
         """Milliseconds until the next due row is claimable (0: now), None if there is none."""
-        async with read(self._engine) as connection:
-            first: int | None = (
-                await connection.execute(select(func.min(due.c.ready_at)))
-            ).scalar_one()
-            if first is None:
-                return None
-            return max(0, -(-(first - await self._now(connection)) // 1_000))
+        return await self._claims.next_due_ms()
 
     # -------------------------------------------------------------------------------------- house
 
@@ -334,10 +298,7 @@ class SqlStore:
     async def now(self) -> int:
         """The database's clock, Unix microseconds."""
         async with read(self._engine) as connection:
-            return await self._now(connection)
-
-    async def _now(self, connection: AsyncConnection) -> int:
-        return await database_now(connection) if self._clock is None else self._clock()
+            return await self._claims.now(connection)
 
     @to_its_end
     async def check(self) -> None:
