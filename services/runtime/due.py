@@ -34,7 +34,8 @@ class DueWorker:
 
     A handler has four fifths of `lease_ms`. What failed comes back after `retry_ms`, doubling up
     to `retry_max_ms`, give or take a half by `chance` (0 … 1); what was Refused for longer than
-    that, when the refusal says.
+    that, when the refusal says. A database that is gone is looked for every `idle_ms`, however
+    long that takes: what became due meanwhile shall not wait any longer when it is back.
 
     The worker keeps in mind when the next row is due: what the database said when it last looked,
     and what appends of this process have asked for since (`expect`). `idle_ms` bounds the sleep, so
@@ -128,7 +129,7 @@ class DueWorker:
 
     def _failed(self) -> int:
         self._failures += 1
-        return self._backoff_ms(self._failures)
+        return min(self._backoff_ms(self._failures), self._idle_ms)
 
     async def _sleep(self, pause_ms: int) -> None:
         """Until then, or until something is due of which it was told since the round began."""

@@ -290,6 +290,32 @@ async def test_a_lost_database_does_not_end_the_loop(store: SqlStore) -> None:
         assert worker.healthy
 
 
+async def test_a_database_that_was_gone_for_long_is_looked_for_often(store: SqlStore) -> None:
+    """However many looks have failed, the next is not later than one when nothing is due: so the
+    loop counts as alive, and what became due meanwhile is begun when the database is back."""
+    await ask(store, 1)
+    failures = 20
+
+    class Gone(SqlStore):
+        async def claim(self, worker: str, limit: int, lease_ms: int) -> list[Claimed]:
+            nonlocal failures
+            if failures:
+                failures -= 1
+                raise StoreUnavailable("gone")
+            return await super().claim(worker, limit, lease_ms)
+
+    handled = asyncio.Event()
+
+    async def handle(kind: str, claimed: Claimed) -> None:
+        handled.set()
+
+    gone = Gone(store._engine, None, clock=store._clock)
+    worker = DueWorker(gone, handle, name="w", idle_ms=5, retry_ms=1, retry_max_ms=3_600_000)
+    async with working(worker):
+        async with asyncio.timeout(LONG):
+            await handled.wait()
+
+
 async def test_a_dead_loop_is_noticed(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that was not started, has ended or no longer comes round is not healthy."""
 
