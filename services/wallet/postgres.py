@@ -123,26 +123,26 @@ class PostgresBooks:
         if care is Care.LOCK:
             async with driver.transaction():
                 await driver.fetchval(LOCK, list(wanted.accounts), list(wanted.games))
-                await self._decide(driver, wanted, fold, None)
-            return
-        remembered = None
-        if care is Care.REMEMBER:
-            remembered = self._memory.recall(wanted, self._clock.read())
-        await self._decide(driver, wanted, fold, remembered)
+                writing = await self._decide(driver, wanted, fold, None)
+        else:
+            remembers = care is Care.REMEMBER
+            remembered = self._memory.recall(wanted, self._clock.read()) if remembers else None
+            writing = await self._decide(driver, wanted, fold, remembered)
+        if writing is not None:
+            self._memory.learn(*writing.standing)
 
     async def _decide(
         self, driver: Driver, wanted: Wanted, fold: Fold, found: Found | None
-    ) -> None:
+    ) -> Writing | None:
         """Fold what was found, or is now read, and write what comes of it."""
         if found is None:
             found = await self._read(driver, wanted)
         writing = fold(found)
-        if writing is None:
-            return
-        sent = time.monotonic_ns() // 1_000
-        self._memory.forget(wanted, found)
-        self._clock.learn(sent, await driver.fetchval(WRITE, *arguments(writing)))
-        self._memory.learn(*writing.standing)
+        if writing is not None:
+            sent = time.monotonic_ns() // 1_000
+            self._memory.forget(wanted, found)
+            self._clock.learn(sent, await driver.fetchval(WRITE, *arguments(writing)))
+        return writing
 
     async def _read(self, driver: Driver, wanted: Wanted) -> Found:
         sent = time.monotonic_ns() // 1_000

@@ -7,10 +7,11 @@ from uuid import UUID, uuid4
 
 import pytest
 import sqlalchemy as sa
+from asyncpg.exceptions import PostgresError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.kernel.errors import Refused
-from services.runtime.database import close_engine, database_now, open_engine, read
+from services.runtime.database import close_engine, database_now, open_engine, read, write
 from services.runtime.migrate import migrate_engine
 from services.runtime.store.api import StoreUnavailable
 from services.runtime.store.postgres import DatabaseClock
@@ -179,6 +180,42 @@ async def test_a_batch_that_failed_is_forgotten(
     await do(ledger, reserve(ann, uuid4()))
     assert reads() == 1
     assert await balance(engine, ann) == 80
+
+
+async def test_what_failed_to_commit_was_never_so(
+    engine: AsyncEngine, reads: Callable[[], int]
+) -> None:
+    """Also where a batch was written under locks and undone when it was to be committed: nothing
+    of it is remembered, however many versions another wallet has written since."""
+    here, there = open_ledger(engine), open_ledger(engine)
+    (ann,) = await open_players(here, 1, 100)
+    books = here.committer._database
+    assert isinstance(books, postgres.PostgresBooks)
+    books._care, books._wary = postgres.Care.LOCK, 1
+    async with write(engine) as connection:
+        await connection.exec_driver_sql(REFUSE)
+        await connection.exec_driver_sql(REFUSE_AT_COMMIT)
+    with pytest.raises(PostgresError):
+        await do(here, Grant(ann, 50, "x"))
+    async with write(engine) as connection:
+        await connection.exec_driver_sql("DROP TRIGGER refuse ON transfers")
+    books._wary = 0
+    await do(there, Grant(ann, 7, "x"))
+    reads()
+    await do(here, reserve(ann, uuid4(), 10))
+    assert reads() == 1
+    assert await balance(engine, ann) == 97
+    await check_books(engine)
+
+
+REFUSE = """
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '23514'; END $$
+"""
+REFUSE_AT_COMMIT = """
+    CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON transfers
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()
+"""
 
 
 @pytest.mark.parametrize("ahead_us", [60_000_000, -60_000_000])
