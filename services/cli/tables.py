@@ -50,11 +50,6 @@ class Tables:
         """The table as it is now."""
         return await self._ask(self._stub.GetTable, lobby_pb2.GetTableRequest(table_id=table_id))
 
-    async def top_up(self, table_id: str, chips: int) -> lobby_pb2.Table:
-        """Add chips to one's stack between games."""
-        request = lobby_pb2.TopUpRequest(table_id=table_id, chips=chips)
-        return await self._ask(self._stub.TopUp, request)
-
     async def leave(self, table_id: str) -> lobby_pb2.Table:
         """Stand up."""
         return await self._ask(self._stub.LeaveSeat, lobby_pb2.LeaveSeatRequest(table_id=table_id))

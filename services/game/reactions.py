@@ -39,6 +39,9 @@ ABSENT_LEVEL = BotLevel.NORMAL
 WORK_AT_ONCE = 64
 """Due rows that one process handles at the same time."""
 BOTS_AT_ONCE = 48
+ENDS_AT_ONCE = 8
+"""Of those so many may ask the ai, and so many the wallet and the lobby: while another service
+hangs, deadlines still find a free place."""
 
 PASSING = (Kind.UNAVAILABLE, Kind.EXPIRED, Kind.EXHAUSTED, Kind.CONFLICT)
 """Refusals that pass by themselves."""
@@ -59,7 +62,7 @@ class Reactions:
     peers: Peers
     endings: Endings
     bots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(BOTS_AT_ONCE))
-    """Bots that may be asked at once; while the ai hangs, deadlines still find a free place."""
+    ends: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ENDS_AT_ONCE))
 
     async def handle(self, kind: str, row: Claimed) -> None:
         """Do what a due row asks for; returns when it is done, or not needed any more."""
@@ -85,7 +88,10 @@ class Reactions:
                 async with self.bots:
                     await self._bot_turn(row)
             case "end":
-                await self._end(row)
+                if self.ends.locked():
+                    raise unavailable("ENDS_BUSY", "too many games are being paid out")
+                async with self.ends:
+                    await self._end(row)
             case _:
                 raise ValueError(f"no such work: {kind}")
 

@@ -41,7 +41,6 @@ from services.runtime.store.sql import SqlStore
 
 NAME = "store"
 SECONDS = 1.0
-WARM_UP_SECONDS = 0.3
 FEW, SQLITE_TASKS = 1, 16
 """Other numbers of tasks the ratios are taken at."""
 EVENTS_A_STREAM = 200

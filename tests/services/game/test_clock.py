@@ -16,7 +16,7 @@ from services.game import domain, outages
 from services.game.games import Games, decider
 from services.game.model import Stage, State
 from services.game.outages import Outages
-from services.game.reactions import Reactions
+from services.game.reactions import BOTS_AT_ONCE, ENDS_AT_ONCE, WORK_AT_ONCE, Reactions
 from services.game.server import FOLDERS
 from services.game.work import deadline_key
 from services.kernel.envelope import Claimed
@@ -120,14 +120,18 @@ async def test_an_outage_is_credited_to_a_decision_once(hall: Hall) -> None:
     assert (await hall.state()).credit_ms == LOST // 1_000
 
 
-async def test_bots_that_hang_leave_room_for_deadlines(hall: Hall) -> None:
-    """Further bots are put off to be asked later; a seat whose time is up is moved for."""
+@pytest.mark.parametrize("kind", ["bot", "end"])
+async def test_services_that_hang_leave_room_for_deadlines(hall: Hall, kind: str) -> None:
+    """Further bots are put off to be asked later, further games to be paid out; a seat whose time
+    is up is moved for."""
+    assert BOTS_AT_ONCE + ENDS_AT_ONCE < WORK_AT_ONCE
     state = await hall.state()
-    reactions = Reactions(hall.games, cast(Any, None), cast(Any, None), asyncio.Semaphore(0))
-    row = Claimed(GAME_ID, "bot", f"{state.engine.attacker}.{state.turn}", state.version, 0, 1)
+    full = asyncio.Semaphore(0)
+    reactions = Reactions(hall.games, cast(Any, None), cast(Any, None), full, full)
+    row = Claimed(GAME_ID, kind, f"{state.engine.attacker}.{state.turn}", state.version, 0, 1)
     with pytest.raises(Refused) as caught:
-        await reactions.handle("bot", row)
-    assert caught.value.reason == "BOTS_BUSY"
+        await reactions.handle(kind, row)
+    assert caught.value.reason == f"{kind.upper()}S_BUSY"
     hall.clock.ahead += 2 * SECOND
     key = deadline_key(state, state.engine.attacker)
     await reactions.handle("turn", replace(row, kind="turn", key=key))
