@@ -8,6 +8,7 @@ this process and, for PostgreSQL, of its server's processes.
 """
 
 import asyncio
+import math
 import os
 import secrets
 import sqlite3
@@ -78,7 +79,8 @@ async def measure(steps: list[Step], seconds: float, server: list[psutil.Process
     await asyncio.gather(*(work(step) for step in steps))
     took = time.perf_counter() - began
     mine = time.process_time() - mine
-    return Rate(done / took, 1e6 * mine / done, 1e6 * (cpu(server) - used) / done)
+    each = 1e6 / max(done, 1)  # a slice in which nothing was finished has a rate of 0
+    return Rate(done / took, each * mine, each * (cpu(server) - used))
 
 
 def cpu(server: list[psutil.Process]) -> float:
@@ -192,7 +194,8 @@ def show(engine: str, tasks: int, bare: list[Rate], group: list[Rate]) -> None:
     text = f"{engine:10} {tasks:4} tasks  store {told(group)}"
     if bare:
         ratio = statistics.median(
-            one.per_second / other.per_second for one, other in zip(group, bare, strict=True)
+            one.per_second / other.per_second if other.per_second else math.inf
+            for one, other in zip(group, bare, strict=True)
         )
         text += f"  bare {told(bare)}  ratio {ratio:.2f}"
     sys.stdout.write(text + "\n")

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from uuid import UUID
 
 import structlog
 
@@ -135,8 +134,8 @@ class Committer:
         self._write = write
         self._lanes = lanes
         self._ready: deque[Pending] = deque()
-        self._behind: dict[UUID, deque[Pending] | None] = {}
-        """By stream with an append that is ready or under way: those that wait for it."""
+        self._behind: dict[int, deque[Pending] | None] = {}
+        """By the number of a stream of which an append is ready or under way: those behind it."""
         self._appends = 0
         self._octets = 0
         self._running: set[asyncio.Task[None]] = set()
@@ -157,7 +156,7 @@ class Committer:
             self._loop = asyncio.get_running_loop()  # which asks the system each time
         verdict: asyncio.Future[Verdict] = self._loop.create_future()
         pending.verdict = verdict
-        stream = pending.append.stream
+        stream = pending.append.stream.int
         if stream not in self._behind:
             self._behind[stream] = None
             self._ready.append(pending)
@@ -229,7 +228,7 @@ class Committer:
     def _follow(self, batch: Sequence[Pending]) -> None:
         """The next of each stream of a batch that is decided are ready."""
         for pending in batch:
-            stream = pending.append.stream
+            stream = pending.append.stream.int
             if queue := self._behind.pop(stream, None):
                 self._ready.append(queue.popleft())
                 self._behind[stream] = queue

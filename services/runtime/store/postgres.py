@@ -31,7 +31,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from services.runtime.database import DATABASE_ERRORS, judge
 from services.runtime.store.api import Unstorable
 from services.runtime.store.committer import Locked, Pending, Verdict
-from services.runtime.store.statements import CLOCK, HEADS, JUDGING, PARTS, Lines, lines_of, writing
+from services.runtime.store.statements import CLOCK, HEADS, JUDGING, PARTS, Rows, set_down, writing
 
 BOUNDS_US = (100_000, 1_000_000, 60_000_000)
 """How far a proposed time may be from the database's: at first, and when it is made anew because
@@ -102,7 +102,7 @@ class PostgresWriter:
         self._estimate = DatabaseClock()
         self._idle: list[Session] = []
         self._disposals = 0
-        self._statements: dict[tuple[bool, tuple[str, ...]], str] = {}
+        self._statements: dict[tuple[str, ...], str] = {}
         event.listen(engine.sync_engine, "engine_disposed", self._disposed)
 
     async def write(self, batch: Sequence[Pending]) -> list[Verdict]:
@@ -152,24 +152,25 @@ class PostgresWriter:
         return verdicts
 
     async def _write(self, session: Session, batch: Sequence[Pending]) -> list[Verdict]:
-        verdicts: dict[Pending, Verdict] = {}
-        left = sorted(batch, key=lambda pending: pending.append.stream.int)
-        for bound in BOUNDS_US:
-            found = await self._propose(session, left, bound)
-            verdicts.update(zip(left, found, strict=True))
-            left = [one for one in left if verdicts[one] is Verdict.STALE]
-            if not left:
-                break
-        return [verdicts[pending] for pending in batch]
+        ordered = sorted(batch, key=stream_number)
+        verdicts = await self._propose(session, ordered, BOUNDS_US[0])
+        if verdicts.count(Verdict.WON) == len(verdicts):
+            return verdicts
+        found = dict(zip(ordered, verdicts, strict=True))
+        for bound in BOUNDS_US[1:]:
+            left = [one for one in ordered if found[one] is Verdict.STALE]
+            if left:
+                found.update(zip(left, await self._propose(session, left, bound), strict=True))
+        return [found[pending] for pending in batch]
 
     async def _propose(
         self, session: Session, batch: Sequence[Pending], bound: int
     ) -> list[Verdict]:
         now = None if self._clock is None else self._clock()
         at = self._estimate.read() if now is None else now
-        into: Lines = defaultdict(list)
+        into: Rows = defaultdict(list)
         for place, pending in enumerate(batch, start=1):
-            lines_of(place, pending, max(at, pending.follows.recorded_at), into)
+            set_down(place, pending, max(at, pending.follows.recorded_at), into)
         statement, given = self._statement(into)
         within = (now, batch[0].append.stream, batch[-1].append.stream)
         sent = time.monotonic_ns() // 1_000
@@ -184,25 +185,22 @@ class PostgresWriter:
             return verdicts
         if now is None:
             self._estimate.learn(sent, shown)
-        if won is not None and won.count("1") == len(batch):
-            return [Verdict.WON] * len(batch)
         verdicts = [Verdict.WON] * len(batch)
+        if won is not None and won.count("1") == len(batch):
+            return verdicts
         losers = [n for n in range(len(batch)) if won is None or won[n + 1] == "0"]
         why = await judged(session, within, [into["asked"][n] for n in losers])
         for place, verdict in zip(losers, why, strict=True):
             verdicts[place] = verdict
         return verdicts
 
-    def _statement(self, lines: Lines) -> tuple[str, list[str]]:
-        """The statement for these lines, and the texts it takes."""
-        parts = tuple(part for part in (*HEADS, *PARTS) if part in lines)
-        given = ["asked", *(part for part in parts if part in PARTS)]
-        alone = all(len(lines[part]) == 1 for part in given)
-        statement = self._statements.get((alone, parts))
+    def _statement(self, into: Rows) -> tuple[str, list[list[tuple[Any, ...]]]]:
+        """The statement for these rows, and the arrays it takes."""
+        parts = tuple(part for part in (*HEADS, *PARTS) if part in into)
+        statement = self._statements.get(parts)
         if statement is None:
-            statement = writing(parts, alone=alone)
-            self._statements[alone, parts] = statement
-        return statement, ["\n".join(lines[part]) for part in given]
+            statement = self._statements[parts] = writing(parts)
+        return statement, [into[part] for part in ("asked", *parts) if part not in HEADS]
 
     async def _connect(self) -> Session:
         raw = await (await self._engine.connect()).get_raw_connection()
@@ -234,9 +232,16 @@ class PostgresWriter:
             session.connection.terminate()
 
 
-async def judged(session: Session, within: tuple[Any, ...], asked: Sequence[str]) -> list[Verdict]:
+def stream_number(pending: Pending) -> int:
+    """By what a batch is ordered: PostgreSQL orders ids alike."""
+    return pending.append.stream.int
+
+
+async def judged(
+    session: Session, within: tuple[Any, ...], asked: Sequence[tuple[Any, ...]]
+) -> list[Verdict]:
     """Why these have not won; STALE is also who may be written again."""
-    rows = await session.fetch(JUDGING, "\n".join(asked), *within)
+    rows = await session.fetch(JUDGING, asked, *within)
     return [Verdict(verdict) for _, verdict in sorted(map(tuple, rows))]
 
 

@@ -36,7 +36,8 @@ def require_storable(append: Append) -> None:
     for named in append.plan.done:
         words += named
     together = "".join(words)
-    if not (together.isascii() and together.isprintable()) or len(max(words, key=len)) > WORD_MAX:
+    too_long = len(together) > WORD_MAX and len(max(words, key=len)) > WORD_MAX
+    if too_long or not (together.isascii() and together.isprintable()):
         raise ValueError(f"names, ids and tags are printable ASCII, {WORD_MAX} at most")
 
 
