@@ -13,6 +13,7 @@ from services.runtime.migrate import migrate
 from services.runtime.store import migrations
 from services.runtime.store.api import Conflict, Late, StoreUnavailable
 from services.runtime.store.audit import verify_stream
+from services.runtime.store.committer import DUE_KNOWN
 from services.runtime.store.postgres import PostgresWriter
 from services.runtime.store.sql import SqlStore
 from services.runtime.store.statements import ASKED, PARTS
@@ -251,6 +252,30 @@ async def test_due_work_is_set_anew(postgres_url: str, *, claimed: bool) -> None
         *(("idle", "", 2, 1), ("turn", "2", 2, 1)),
     ]
     await store.close()
+
+
+async def test_due_work_that_another_process_has_set_is_set_anew(postgres_url: str) -> None:
+    """What this process remembers of a stream's due rows ends with another's append; of a stream
+    with many names it remembers none."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    ours, other = (SqlStore(open_engine(postgres_url), KEYS) for _ in range(2))
+    await ours.append(append(0, plan=Plan(due=(Due("turn", "1", 0),))))
+    await other.read(STREAM)
+    await other.append(append(1, plan=Plan(due=(Due("turn", "2", 0),))))
+    await ours.read(STREAM)
+    await ours.append(append(2, plan=Plan(due=(Due("turn", "2", 0), Due("turn", "1", 0)))))
+    many = tuple(Due("many", str(n), 0) for n in range(DUE_KNOWN + 1))
+    for version in (3, 4):
+        await other.append(append(version, plan=Plan(due=(*many, Due("turn", "2", 0)))))
+    found = await ours.claim("worker", 99, 60_000)
+    assert {(one.kind, one.key): one.version for one in found} == {
+        ("turn", "1"): 3,
+        ("turn", "2"): 5,
+        **{("many", str(n)): 5 for n in range(DUE_KNOWN + 1)},
+    }
+    assert len(found) == DUE_KNOWN + 3
+    await ours.close()
+    await other.close()
 
 
 async def test_a_request_sent_to_two_processes_at_once_is_stored_once(postgres_url: str) -> None:

@@ -32,6 +32,10 @@ EVENT_OCTETS = 400
 """What an event weighs beside its payload, secret and metadata."""
 
 
+DUE_KNOWN = 16
+"""Of how many due rows of a stream the names are kept in memory."""
+
+
 class Verdict(IntEnum):
     """What became of an append: stored, too late by the database's clock, or behind its stream.
 
@@ -51,14 +55,18 @@ class Locked(StoreUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What an append follows: the stream's version, chain hash and last time."""
+    """What an append follows: the stream's version, chain hash and last time.
+
+    `due` names (kind, key) all due rows it may have, others too; None where they are not known.
+    """
 
     version: int
     hash: bytes
     recorded_at: int
+    due: frozenset[tuple[str, str]] | None = None
 
 
-NOTHING = Mark(0, GENESIS, 0)
+NOTHING = Mark(0, GENESIS, 0, frozenset())
 """What the first append of a stream follows."""
 
 
@@ -112,6 +120,16 @@ def made_ready(
         box = seal(key, append.stream, version, salt, new.secret, random(NONCE_BYTES))
         sealed.append((version, box))
     return Pending(append, tuple(salts), Sealing(key, wrapped, tuple(sealed)), follows)
+
+
+def due_after(pending: Pending) -> frozenset[tuple[str, str]] | None:
+    """What `Mark.due` is once an append is stored; given up where it would grow long, as a row
+    whose work was done without an append still counts."""
+    known, plan = pending.follows.due, pending.append.plan
+    if known is None or not (plan.done or plan.due):
+        return known
+    names = known.difference(plan.done).union([(work.kind, work.key) for work in plan.due])
+    return names if len(names) <= DUE_KNOWN else None
 
 
 Write = Callable[[Sequence[Pending]], Awaitable[Sequence[Verdict]]]

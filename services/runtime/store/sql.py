@@ -23,6 +23,7 @@ from services.runtime.store.committer import (
     Mark,
     Pending,
     Verdict,
+    due_after,
     made_ready,
 )
 from services.runtime.store.keys import Rewrapped, StreamKeys
@@ -187,18 +188,25 @@ class SqlStore:
         if self._sweeper.due(len(plan.due) + len(plan.done)):
             self._begin(self._sweeper.sweep())
         if self._chains_ahead:
-            self._mark(rows[-1])
+            self._mark(rows[-1], due_after(pending))
         if pending.sealing is not None and self._keys is not None:
             self._keys.keep(pending.append.stream, pending.sealing.key)
         return _appended(rows, False)
 
-    def _mark(self, last: Recorded) -> None:
+    def _mark(self, last: Recorded, names: frozenset[tuple[str, str]] | None) -> None:
         """Remembers the end of a stream, for the append that follows it."""
         stream = last.stream.int
-        self._marks[stream] = _mark(last.version, last.hash, last.recorded_at)
+        self._marks[stream] = _mark(last.version, last.hash, last.recorded_at, names)
         self._marks.move_to_end(stream)
         if len(self._marks) > MARKS_KEPT:
             self._marks.popitem(last=False)
+
+    def _saw(self, rows: Sequence[Recorded]) -> None:
+        """Remembers the end of rows that were read, unless it is the end that is known."""
+        if rows and self._chains_ahead:
+            known = self._marks.get(rows[-1].stream.int)
+            if known is None or known.hash != rows[-1].hash:
+                self._mark(rows[-1], None)
 
     # ------------------------------------------------------------------------------------ reading
 
@@ -206,8 +214,7 @@ class SqlStore:
     async def read(self, stream: UUID, after: int = 0, limit: int | None = None) -> list[Recorded]:
         """The stream's events with a version above `after`, in order, secrets opened."""
         rows = await self._reader.events(stream, after, limit)
-        if rows and self._chains_ahead:
-            self._mark(rows[-1])
+        self._saw(rows)
         return rows
 
     @to_its_end
@@ -215,8 +222,7 @@ class SqlStore:
         """The same of several streams, each above a version of its own."""
         found = await self._reader.events_of_each(after)
         for rows in found.values():
-            if rows and self._chains_ahead:
-                self._mark(rows[-1])
+            self._saw(rows)
         return found
 
     @to_its_end

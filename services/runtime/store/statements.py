@@ -233,9 +233,12 @@ def set_down(place: int, pending: Pending, at: int, into: Rows) -> None:
         if sealing.wrapped:
             into["keys"].append((place, stream, *sealing.wrapped))
     if plan.done or plan.due:
-        moments = due_moments(append, at)
-        if expected:
-            into["gone"] += [(place, stream, *name) for name in {*plan.done, *moments}]
+        moments, known = due_moments(append, at), pending.follows.due
+        gone = {*plan.done, *moments}
+        if known is not None:
+            gone &= known
+        if gone:
+            into["gone"] += [(place, stream, *name) for name in gone]
         into["due"] += [
             (place, stream, *name, last.version, moment) for name, moment in moments.items()
         ]
