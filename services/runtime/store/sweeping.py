@@ -5,6 +5,8 @@ the table and in its indexes, where claims and appends pass it. A few thousand a
 milliseconds. Only what no running transaction can see any more goes.
 """
 
+import time
+
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.runtime.database import DATABASE_ERRORS, read
@@ -12,6 +14,8 @@ from services.runtime.store.api import StoreUnavailable
 
 ENOUGH = 2_000
 """After so many due rows that this process has set or deleted it is looked whether to sweep."""
+PAUSE_S = 1.0
+"""It is not looked again before: a sweep reads whole indexes, however little it finds."""
 LITTERED = """
     SELECT relid::regclass::text FROM pg_partition_tree('due')
     WHERE isleaf AND pg_stat_get_dead_tuples(relid) >= 500
@@ -26,12 +30,15 @@ class Sweeper:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self._left = 0
+        self._not_before = 0.0
         self._sweeping = engine.dialect.name != "postgresql"
 
     def due(self, rows: int) -> bool:
         """Takes in that so many due rows were written; whether it is time to `sweep`."""
         self._left += rows
-        return self._left >= ENOUGH and not self._sweeping
+        if self._left < ENOUGH or self._sweeping:
+            return False
+        return time.monotonic() >= self._not_before
 
     async def sweep(self) -> None:
         """Sweeps, if the role may and nobody else is at it: a table that stays as it is harms
@@ -46,3 +53,4 @@ class Sweeper:
             return
         finally:
             self._sweeping = False
+            self._not_before = time.monotonic() + PAUSE_S
