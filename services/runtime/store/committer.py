@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 BATCH_APPENDS = 512
 BATCH_OCTETS = 1 << 20
-LANE_APPENDS = 16
+LANE_APPENDS = 8
 """So many appends are worth a lane more: a transaction costs as much as about as many rows."""
 QUEUE_APPENDS = 16_384
 QUEUE_OCTETS = 32 << 20

@@ -115,22 +115,36 @@ class SqliteWriter:
             self._identity = identity
         connection = self._connection
         try:
+            verdicts = self._transact(connection, batch, asking=False)
+        except sqlite3.IntegrityError:
+            verdicts = self._transact(connection, batch, asking=True)
+        if self._file.identity() != identity:
+            raise StoreUnavailable("the database file was replaced during a write")
+        return verdicts
+
+    def _transact(
+        self, connection: sqlite3.Connection, batch: Sequence[Pending], *, asking: bool
+    ) -> list[Verdict]:
+        """Stores a batch. Unless it is asked which request ids are stored, one that is undoes the
+        whole of it by an IntegrityError: that is rare, and asking is a look into an index a row.
+        """
+        try:
             connection.execute("BEGIN IMMEDIATE")
-            verdicts = self._fill(connection, batch)
+            verdicts = self._fill(connection, batch, asking=asking)
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:  # a COMMIT that failed leaves it open
                 connection.execute("ROLLBACK")
             raise
-        if self._file.identity() != identity:
-            raise StoreUnavailable("the database file was replaced during a write")
         return verdicts
 
-    def _fill(self, connection: sqlite3.Connection, batch: Sequence[Pending]) -> list[Verdict]:
+    def _fill(
+        self, connection: sqlite3.Connection, batch: Sequence[Pending], *, asking: bool
+    ) -> list[Verdict]:
         now = connection.execute(NOW).fetchone()[0] if self._clock is None else self._clock()
         into: Rows = {part: [] for part in WRITES}
         verdicts = []
-        for pending, verdict, head in judged(connection, batch, now):
+        for pending, verdict, head in judged(connection, batch, now, asking=asking):
             if verdict is Verdict.WON:
                 at = max(now, head.recorded_at)
                 pending.rows = chained(pending.append, pending.salts, head.hash, at)
@@ -156,15 +170,15 @@ class SqliteWriter:
 
 
 def judged(
-    connection: sqlite3.Connection, batch: Sequence[Pending], now: int
+    connection: sqlite3.Connection, batch: Sequence[Pending], now: int, *, asking: bool
 ) -> Iterator[tuple[Pending, Verdict, Mark]]:
     """What is to become of each append, and the head it follows."""
     streams = json.dumps([pending.append.stream.hex for pending in batch])
     heads = {place: Mark(*mark) for place, *mark in connection.execute(HEADS, (streams,))}
-    named = json.dumps(
-        [(pending.append.stream.hex, pending.append.request_id) for pending in batch]
-    )
-    known = {place for (place,) in connection.execute(KNOWN, (named,))}
+    known: set[int] = set()
+    if asking:
+        named = [(pending.append.stream.hex, pending.append.request_id) for pending in batch]
+        known = {place for (place,) in connection.execute(KNOWN, (json.dumps(named),))}
     for place, pending in enumerate(batch):
         append, head = pending.append, heads.get(place, NOTHING)
         if head.version != append.expected or (head.version and place in known):
@@ -182,13 +196,22 @@ def set_down(pending: Pending, into: Rows) -> None:
     into["moved" if append.expected else "opened"].append(
         (last.version, last.hash, append.plan.ended, last.recorded_at, stream)
     )
-    into["events"] += [
-        (
-            *(stream, row.version, row.name, row.schema, row.payload, row.secret_digest),
-            *(row.metadata, row.request_id, row.body_hash, row.recorded_at, row.hash),
+    for row in pending.rows:
+        into["events"].append(
+            (
+                stream,
+                row.version,
+                row.name,
+                row.schema,
+                row.payload,
+                row.secret_digest,
+                row.metadata,
+                row.request_id,
+                row.body_hash,
+                row.recorded_at,
+                row.hash,
+            )
         )
-        for row in pending.rows
-    ]
     if sealing := pending.sealing:
         into["secrets"] += [(stream, *one) for one in sealing.sealed]
         if sealing.wrapped:
