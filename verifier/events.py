@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_type_hints
 
-from engines import azi, durak, rami
+from engines import azi, durak, rami, rulebook
 from engines.api import InvalidOption, read_options
 from engines.cards import Card
 from verifier.chain import Row
@@ -20,7 +20,7 @@ ENGINES: Mapping[str, Any] = {"azi": azi, "durak": durak, "rami": rami}
 """By the name of the game: what its options and events are made of."""
 DEALT = (azi.Dealt, durak.Dealt, rami.Dealt)
 """The events that make a deal; a game's deals are numbered from 1 in their order."""
-RULEBOOK: Mapping[str, Any] = {engine.RULES: engine for engine in ENGINES.values()}
+RULEBOOK: Mapping[str, Any] = rulebook.RULEBOOK
 """By the version of the rules, which a game names once and for all: what executes it."""
 
 

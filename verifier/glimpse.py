@@ -91,7 +91,7 @@ def _packs(found: Sequence[Any]) -> dict[int, tuple[Any, ...]]:
     """The pack of each deal that was made, by its number."""
     made = {}
     opened = found[0]
-    engine = e.ENGINES[opened.rules.partition(" ")[0]]
+    engine = e.RULEBOOK[opened.rules]
     for event in found:
         if type(event).__name__ == "Dealt":
             number = event.round if isinstance(event, rami.Dealt) else event.deal

@@ -96,6 +96,8 @@ def examined(
             step = next(steps)
         except StopIteration:
             return _head(head, ended=state.ended), state
+        except Refused as later:
+            return [Fault(version, later.reason, later.message)], state
         except Exception as problem:  # noqa: BLE001 - a damaged payload may fail in any way
             kind = type(problem).__name__
             fault = Fault(version, "UNREADABLE", f"the event cannot be read ({kind})")
@@ -143,6 +145,7 @@ def _open_command(event: GameOpened, game_id: UUID) -> domain.Open:
     return domain.Open(
         game_id=game_id,
         variant=event.rules.partition(" ")[0],
+        rules=event.rules,
         table_id=event.table_id,
         options=event.options,
         seats=event.seats,

@@ -239,6 +239,6 @@ def _replayed(step: audit.Append) -> audit_pb2.ReplayGameResponse:
         to_version=step.rows[-1].version,
         actor=metadata.actor,
         reason=metadata.reason,
-        happenings=views.happenings(state.variant, pairs, None),
+        happenings=views.happenings(state.rules, pairs, None),
         views=[views.game_view(state, seat, head) for seat in range(len(state.seats))],
     )

@@ -16,6 +16,7 @@ from kozyr.game.v1 import variant_pb2
 from engines.api import InvalidOption
 from services.game import model
 from services.game.model import EngineEvent, Event, GameOpened, GameOpenedSecret
+from services.game.rulebook import RULEBOOK, unknown
 from services.kernel.envelope import NewEvent, Recorded
 from services.kernel.errors import Refused, from_option, invalid
 from services.runtime.store.api import Damaged
@@ -71,12 +72,26 @@ def encode(event: Event) -> NewEvent:
 
 
 def decode(row: Recorded) -> Event:
-    """A stored event; raises Damaged for a row that is none of ours."""
+    """A stored event; raises Damaged for a row that is none of ours, and Refused UNKNOWN_RULES for
+    a game that was opened with options of a later release."""
     try:
         return _decode(row)
     except (DecodeError, KeyError, TypeError, ValueError, Refused) as problem:
+        if (later := _later_rules(row)) is not None:
+            raise later from problem
         reason = f"is not an event that can be read ({type(problem).__name__})"
         raise Damaged(row.stream, row.version, reason) from problem
+
+
+def _later_rules(row: Recorded) -> Refused | None:
+    """What to say of an opening that cannot be read because its rules are not here."""
+    if row.name != f"{FRAME}.GameOpened":
+        return None
+    try:
+        rules = stored.GameOpened.FromString(row.payload).rules
+    except DecodeError:
+        return None
+    return None if rules in RULEBOOK or not rules else unknown(rules)
 
 
 def payload_message(row: Recorded) -> Message:

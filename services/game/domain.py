@@ -75,6 +75,13 @@ class Open:
     absent_policy: AbsentPolicy
     server_seed: bytes = field(repr=False)
     bot_seed: bytes = field(repr=False)
+    rules: str | None = None
+    """The version of the rules; None for the one by which new games are played."""
+
+    @property
+    def by(self) -> str:
+        """The rules it is opened by."""
+        return self.rules or CURRENT[self.variant]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +192,7 @@ def _open(state: State, command: Open) -> Sequence[Event]:
     opened = GameOpened(
         game_id=str(command.game_id),
         table_id=command.table_id,
-        rules=CURRENT[command.variant],
+        rules=command.by,
         options=command.options,
         seats=command.seats,
         last_winner=command.last_winner,
@@ -204,7 +211,7 @@ def _open(state: State, command: Open) -> Sequence[Event]:
 
 def check_setup(command: Open) -> None:
     """Raise Refused, naming the field, unless the game can be played as it is to be opened."""
-    engine = engine_for(CURRENT[command.variant])
+    engine = engine_for(command.by)
     if len(command.seats) not in engine.SEATS:
         bounds = f"{engine.SEATS.start} to {engine.SEATS.stop - 1}"
         raise invalid("seats", f"{engine.NAME} is played by {bounds}")
@@ -222,7 +229,7 @@ def check_setup(command: Open) -> None:
     elif any(seat.stack or seat.reservation_id for seat in command.seats):
         raise invalid("seats", f"{engine.NAME} is played without chips")
     try:
-        engine_initial(command.variant, command.options, command.seats, command.last_winner)
+        engine_initial(command.by, command.options, command.seats, command.last_winner)
     except InvalidOption as problem:
         raise from_option(problem, f"options.{command.variant}") from None
     except ValueError as problem:

@@ -30,15 +30,15 @@ from services.game.model import (
     Stage,
     State,
 )
-from services.game.rulebook import CURRENT, engine_for
+from services.game.rulebook import engine_for
 
 
 def engine_initial(
-    variant: str, options: Any, seats: Sequence[SeatOpened | Seat], last_winner: int | None
+    rules: str, options: Any, seats: Sequence[SeatOpened | Seat], last_winner: int | None
 ) -> Any:
-    """The engine's state before the first deal."""
-    engine = engine_for(CURRENT[variant])
-    if variant == azi.NAME:
+    """The engine's state before the first deal, by the rules of this version."""
+    engine = engine_for(rules)
+    if engine.NAME == azi.NAME:
         stacks = tuple(seat.stack for seat in seats)
         return engine.initial(options, len(seats), stacks=stacks, last_winner=last_winner)
     return engine.initial(options, len(seats))
@@ -96,7 +96,7 @@ def _apply_frame(state: State, event: FrameEvent, at: int) -> State:
         case SeedRevealed():
             return _seat(state, event.seat, seed_status=SeedStatus.REVEALED, seed=event.seed)
         case SeedsClosed():
-            engine = engine_initial(state.variant, state.options, state.seats, state.last_winner)
+            engine = engine_initial(state.rules, state.options, state.seats, state.last_winner)
             closed = _mark_absent(state, event.absent)
             return changed(closed, stage=Stage.PLAYING, engine=engine)
         case DealSeeded():
@@ -119,6 +119,7 @@ def _apply_frame(state: State, event: FrameEvent, at: int) -> State:
 
 
 def _apply_opened(state: State, event: GameOpened, at: int) -> State:
+    engine_for(event.rules)  # nothing after it could be understood without
     seats = tuple(
         Seat(
             player_id=seat.player_id,

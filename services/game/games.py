@@ -197,7 +197,7 @@ class Games:
         """What happened after a version up to this state, as a viewer may know it."""
         rows = await self.rows(state.game_id, after, state.version - after)
         pairs = [(row, codec.decode(row)) for row in rows]
-        return views.happenings(state.variant, pairs, viewer)
+        return views.happenings(state.rules, pairs, viewer)
 
     async def _transact(
         self,

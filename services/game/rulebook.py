@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from engines import azi, durak, rami
 from engines.api import Game
-from services.kernel.errors import precondition
+from engines.rulebook import CURRENT, RULEBOOK
+from services.kernel.errors import Refused, unavailable
 
-RULEBOOK: dict[str, Game[Any, Any, Any]] = {engine.RULES: engine for engine in (azi, durak, rami)}
+__all__ = ["CURRENT", "RULEBOOK", "UNKNOWN_RULES", "engine_for", "unknown"]
 
-CURRENT: dict[str, str] = {engine.NAME: engine.RULES for engine in (azi, durak, rami)}
-"""The version new games are opened with, by game."""
+UNKNOWN_RULES = "UNKNOWN_RULES"
+ELSEWHERE_MS = 200
+"""After so long a caller may try again, and come to a replica of a later release."""
 
 
 def engine_for(rules: str) -> Game[Any, Any, Any]:
@@ -17,4 +18,11 @@ def engine_for(rules: str) -> Game[Any, Any, Any]:
     try:
         return RULEBOOK[rules]
     except KeyError:
-        raise precondition("UNKNOWN_RULES", f"no engine here executes {rules!r}") from None
+        raise unknown(rules) from None
+
+
+def unknown(rules: str) -> Refused:
+    """What a caller is told of a game that a later release opened, at a replica of an older one."""
+    return unavailable(
+        UNKNOWN_RULES, f"no engine at this replica executes {rules[:40]!r}", ELSEWHERE_MS
+    )

@@ -31,6 +31,7 @@ from services.game.peers import Peers
 from services.game.proving import CheckpointServicer
 from services.game.published import published
 from services.game.reactions import WORK_AT_ONCE, Reactions
+from services.game.rulebook import UNKNOWN_RULES
 from services.game.servicer import GameServicer
 from services.game.steps import Steps
 from services.game.verdicts import Verdicts
@@ -67,6 +68,7 @@ async def compose(process: Process) -> Service:
         name=process.name,
         concurrency=WORK_AT_ONCE,
         lease_ms=settings.due_lease_ms,
+        elsewhere=(UNKNOWN_RULES,),
     )
     key = load_private(settings.keys() / "game.key")
     keys, embedded = public_keys(settings.keys(), "game"), engine.dialect.name == "sqlite"

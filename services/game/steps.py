@@ -46,10 +46,10 @@ class Told:
     octets: bytes
 
     @classmethod
-    def of(cls, variant: str, row: Recorded, event: Event, viewer: Viewer) -> "Told":
+    def of(cls, rules: str, row: Recorded, event: Event, viewer: Viewer) -> "Told":
         """What this viewer is told."""
-        shown = views.shown_event(variant, event, viewer)
-        happening = views.happening(variant, row, event, shown)
+        shown = views.shown_event(rules, event, viewer)
+        happening = views.happening(rules, row, event, shown)
         octets = b""
         if happening is not None:
             octets = nested(STEP_HAPPENINGS, happening.SerializeToString())
@@ -96,16 +96,16 @@ class Step:
 
     def _happenings(self, viewer: Viewer) -> Iterator[bytes]:
         """What happened: as everybody is told, where this viewer is shown what everybody is."""
-        variant = self.loaded.state.variant
+        rules = self.loaded.state.rules
         if self._public is None:
             events = [(row, codec.decode(row)) for row in self.rows]
-            self._public = [Told.of(variant, row, event, None) for row, event in events]
+            self._public = [Told.of(rules, row, event, None) for row, event in events]
         for public in self._public:
-            shown = views.shown_event(variant, public.event, viewer)
+            shown = views.shown_event(rules, public.event, viewer)
             if shown == public.shown:
                 yield public.octets
             else:
-                yield Told.of(variant, public.row, public.event, viewer).octets
+                yield Told.of(rules, public.row, public.event, viewer).octets
 
 
 @dataclass(slots=True)

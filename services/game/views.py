@@ -181,19 +181,17 @@ def result_message(result: Result) -> view_pb2.Result:
 
 
 def happenings(
-    variant: str, rows: Sequence[tuple[Recorded, Event]], viewer: int | None
+    rules: str, rows: Sequence[tuple[Recorded, Event]], viewer: int | None
 ) -> list[view_pb2.Happening]:
     """What these events are to this viewer; events that are nothing to him are left out."""
-    shown = (
-        happening(variant, row, event, shown_event(variant, event, viewer)) for row, event in rows
-    )
+    shown = (happening(rules, row, event, shown_event(rules, event, viewer)) for row, event in rows)
     return [one for one in shown if one is not None]
 
 
-def shown_event(variant: str, event: Event, viewer: int | None) -> Any:
+def shown_event(rules: str, event: Event, viewer: int | None) -> Any:
     """What an event is to this viewer: None for nothing; other than the engines' own are public."""
     if isinstance(event, EngineEvent):
-        return wire.of(variant).engine.show(event.event, viewer)
+        return engine_for(rules).show(event.event, viewer)
     return event
 
 
@@ -215,12 +213,13 @@ def _clock(state: State) -> view_pb2.Clock:
     return view_pb2.Clock(deadline_time=deadline, turn_ms=state.turn_ms)
 
 
-def happening(variant: str, row: Recorded, event: Event, shown: Any) -> view_pb2.Happening | None:
+def happening(rules: str, row: Recorded, event: Event, shown: Any) -> view_pb2.Happening | None:
     """An event of which a viewer is shown `shown` (see `shown_event`), as he is told of it."""
     if shown is None:
         return None
     what: dict[str, Any] = {}
     if isinstance(event, EngineEvent):
+        variant = rules.partition(" ")[0]
         what[variant] = wire.of(variant).happening.to_fields(shown)
     at = timestamp(row.recorded_at)
     told = view_pb2.Happening(version=row.version, recorded_time=at, **what)

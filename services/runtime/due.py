@@ -9,8 +9,10 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from uuid import UUID
 
 import structlog
 
@@ -25,6 +27,8 @@ Handler = Callable[[str, Claimed], Awaitable[None]]
 
 OTHERS_TOOK_IT_MS = 20
 """How long to leave alone what others are claiming at this moment."""
+LEFT_KEPT = 1_000
+"""How many streams are kept in mind that only others can work on."""
 STALE_SECONDS = 30.0
 """A loop that has not come round for so long counts as dead."""
 
@@ -35,7 +39,9 @@ class DueWorker:
     A handler has four fifths of `lease_ms`. What failed comes back after `retry_ms`, doubling up
     to `retry_max_ms`, give or take a half by `chance` (0 … 1); what was Refused for longer than
     that, when the refusal says. A database that is gone is looked for every `idle_ms`, however
-    long that takes: what became due meanwhile shall not wait any longer when it is back.
+    long that takes: what became due meanwhile shall not wait any longer when it is back. What was
+    Refused for a reason in `elsewhere` only other processes can do: it is given back at once, and
+    nothing of its stream is claimed here again.
 
     The worker keeps in mind when the next row is due: what the database said when it last looked,
     and what appends of this process have asked for since (`expect`). `idle_ms` bounds the sleep, so
@@ -54,6 +60,7 @@ class DueWorker:
         retry_ms: int = 500,
         retry_max_ms: int = 30_000,
         chance: Callable[[], float] = random.random,
+        elsewhere: Collection[str] = (),
     ) -> None:
         self._store = store
         self._handler = handler
@@ -64,6 +71,8 @@ class DueWorker:
         self._retry_ms = retry_ms
         self._retry_max_ms = retry_max_ms
         self._chance = chance
+        self._elsewhere = elsewhere
+        self._left: OrderedDict[UUID, None] = OrderedDict()
         self._woken = asyncio.Event()
         self._stopping = False
         self._working: set[asyncio.Task[None]] = set()
@@ -146,14 +155,14 @@ class DueWorker:
         free = self._concurrency - len(self._working)
         if free <= 0:
             return self._idle_ms
-        found = await self._store.claim(self._name, free, self._lease_ms)
+        found = await self._store.claim(self._name, free, self._lease_ms, tuple(self._left))
         for claimed in found:
             task = asyncio.create_task(self._work(claimed), name=f"due {claimed.kind}")
             self._working.add(task)
             task.add_done_callback(self._worked)
         if len(found) == free:  # perhaps there is more
             return 0 if len(self._working) < self._concurrency else self._idle_ms
-        next_ms = await self._store.next_due_ms()
+        next_ms = await self._store.next_due_ms(tuple(self._left))
         if next_ms is None:
             return self._idle_ms
         # what is due and was not claimed, others are claiming at this moment
@@ -179,6 +188,9 @@ class DueWorker:
             await self._store.drop(claimed)
             return
         except Refused as refused:
+            if refused.reason in self._elsewhere:
+                await self._leave(claimed, refused.reason)
+                return
             log.warning("due_refused", reason=refused.reason, **facts)
             if (refused.retry_after_ms or 0) > self._retry_max_ms:
                 after_ms = refused.retry_after_ms or 0
@@ -193,6 +205,15 @@ class DueWorker:
             self.wake(after_ms)
         except StoreUnavailable as error:
             log.warning("due_left_to_its_lease", problem=str(error), **facts)
+
+    async def _leave(self, claimed: Claimed, reason: str) -> None:
+        """Gives a row back at once, and leaves its stream to processes that can work on it."""
+        log.info("due_left_to_others", stream=str(claimed.stream), reason=reason)
+        self._left[claimed.stream] = None
+        if len(self._left) > LEFT_KEPT:
+            self._left.popitem(last=False)
+        with suppress(StoreUnavailable):  # then its lease ends
+            await self._store.postpone(claimed, 0)
 
     def _backoff_ms(self, attempts: int) -> int:
         longest = min(self._retry_max_ms, self._retry_ms * 2 ** min(attempts - 1, 20))

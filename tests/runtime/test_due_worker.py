@@ -2,8 +2,9 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
+from uuid import UUID
 
 import pytest
 
@@ -184,12 +185,47 @@ async def test_sleep_ends_with_a_wake_up(store: SqlStore, clock: Clock) -> None:
             await handled.wait()
 
 
+async def test_what_only_others_can_do_is_given_back_and_left_to_them(store: SqlStore) -> None:
+    """Both rows of the stream are another worker's at once; this one claims none of it again."""
+    await ask(store, 3)
+    own: list[int] = []
+    foreign: list[int] = []
+
+    async def old(kind: str, claimed: Claimed) -> None:
+        own.append(claimed.stream.int)
+        if claimed.stream == numbered(1):
+            raise precondition("TOO_NEW", "another release opened it")
+
+    async def new(kind: str, claimed: Claimed) -> None:
+        foreign.append(claimed.stream.int)
+
+    async with working(DueWorker(store, old, name="old", elsewhere=("TOO_NEW",))) as worker:
+        await eventually(lambda: asyncio.sleep(0, bool(worker._left) and len(own) == 3))
+        assert await store.next_due_ms() == 0
+        await store.append(append(1, stream=numbered(1), plan=Plan(due=(Due("end", "", 0),))))
+        worker.wake()
+        await ask_again(store, worker)
+        assert sorted(own) == [numbered(n).int for n in range(3)]
+        async with working(DueWorker(store, new, name="new")):
+            await eventually(lambda: nothing_left(store))
+    assert foreign == [numbered(1).int] * 2
+
+
+async def ask_again(store: SqlStore, worker: DueWorker) -> None:
+    """Let the worker look twice more, and find that nothing is its own."""
+    for _ in range(2):
+        assert await worker._round() > 0
+    assert await store.next_due_ms(tuple(worker._left)) is None
+
+
 async def test_the_database_is_asked_only_when_something_may_be_due(store: SqlStore) -> None:
     """Appends whose work is due later than the next look cost the worker no statement."""
     looks = 0
 
     class Counted(SqlStore):
-        async def claim(self, worker: str, limit: int, lease_ms: int) -> list[Claimed]:
+        async def claim(
+            self, worker: str, limit: int, lease_ms: int, but: Collection[UUID] = ()
+        ) -> list[Claimed]:
             nonlocal looks
             looks += 1
             return await super().claim(worker, limit, lease_ms)
@@ -273,7 +309,7 @@ async def test_a_lost_database_does_not_end_the_loop(store: SqlStore) -> None:
     troubles: list[Exception] = [StoreUnavailable("gone"), RuntimeError("odd")]
 
     class Troubled(SqlStore):
-        async def next_due_ms(self) -> int | None:
+        async def next_due_ms(self, but: Collection[UUID] = ()) -> int | None:
             if troubles:
                 raise troubles.pop()
             return await super().next_due_ms()

@@ -6,7 +6,7 @@ refuses to write; an append that raised it may or may not have been stored, and 
 id tells which.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -99,8 +99,13 @@ class Store(Protocol):
         """Every stream, in the order of ids, above `after`."""
         ...
 
-    async def claim(self, worker: str, limit: int, lease_ms: int) -> list[Claimed]:
-        """Take due rows whose moment has come, for `lease_ms`; others get them only after it."""
+    async def claim(
+        self, worker: str, limit: int, lease_ms: int, but: Collection[UUID] = ()
+    ) -> list[Claimed]:
+        """Take due rows whose moment has come, for `lease_ms`; others get them only after it.
+
+        Rows of the streams `but` are left to others.
+        """
         ...
 
     async def postpone(self, claimed: Claimed, after_ms: int) -> None:
@@ -111,8 +116,9 @@ class Store(Protocol):
         """Delete a claimed row without an append (its work turned out not to be needed)."""
         ...
 
-    async def next_due_ms(self) -> int | None:
-        """Milliseconds until the next due row is claimable (0: now), None if there is none."""
+    async def next_due_ms(self, but: Collection[UUID] = ()) -> int | None:
+        """Milliseconds until the next due row is claimable (0: now), None if there is none; those
+        of the streams `but` do not count."""
         ...
 
     async def now(self) -> int:

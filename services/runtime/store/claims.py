@@ -4,8 +4,9 @@ On PostgreSQL the statements go to the driver as texts: a transaction through SQ
 much as a handful of them, and the end of every game is claimed and dropped.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from operator import itemgetter
+from uuid import UUID
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -22,7 +23,7 @@ CLAIM = """
         SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS at
     ), ready AS MATERIALIZED (
         SELECT stream, kind, key, ready_at FROM due WHERE ready_at <= (SELECT at FROM moment)
-        ORDER BY ready_at LIMIT {limit} FOR UPDATE SKIP LOCKED
+        {but} ORDER BY ready_at LIMIT {limit} FOR UPDATE SKIP LOCKED
     )
     UPDATE due SET ready_at = (SELECT at FROM moment) + $2::bigint, attempts = due.attempts + 1,
         worker = $3
@@ -30,6 +31,7 @@ CLAIM = """
     RETURNING ready.ready_at, due.stream, due.kind, due.key, due.version, due.due_at, due.attempts
 """
 """The limit stands in the text, so that the planner knows how few rows there will be."""
+BUT = "AND stream <> ALL($4::uuid[])"
 DROP = delete(due).where(SAME_CLAIM)
 NEXT = select(func.min(due.c.ready_at), now_us())
 
@@ -43,20 +45,28 @@ class Claims:
         direct = (DROP, NEXT) if engine.dialect.name == "postgresql" else ()
         self._texts = {query: direct_text(query, engine) for query in direct}
 
-    async def claim(self, worker: str, limit: int, lease_ms: int) -> list[Claimed]:
-        """Takes due rows whose moment has come, longest due first, for `lease_ms`."""
+    async def claim(
+        self, worker: str, limit: int, lease_ms: int, but: Collection[UUID]
+    ) -> list[Claimed]:
+        """Takes due rows whose moment has come, longest due first, for `lease_ms`; none of the
+        streams `but`."""
         lease_us = lease_ms * 1_000
         if not self._texts:
-            return await self._claim(worker, limit, lease_us)
+            return await self._claim(worker, limit, lease_us, but)
         now = None if self._clock is None else self._clock()
+        text = CLAIM.format(limit=limit, but=BUT if but else "")
+        given = (now, lease_us, worker, *([list(but)] if but else ()))
         async with driver(self._engine) as connection:
-            rows = await connection.fetch(CLAIM.format(limit=limit), now, lease_us, worker)
+            rows = await connection.fetch(text, *given)
         return [Claimed(*work) for _, *work in sorted(map(tuple, rows), key=itemgetter(0))]
 
-    async def _claim(self, worker: str, limit: int, lease_us: int) -> list[Claimed]:
+    async def _claim(
+        self, worker: str, limit: int, lease_us: int, but: Collection[UUID]
+    ) -> list[Claimed]:
         async with write(self._engine) as connection:
             now = await self.now(connection)
-            ready = select(due).where(due.c.ready_at <= now).order_by(due.c.ready_at).limit(limit)
+            ready = select(due).where(due.c.ready_at <= now, due.c.stream.not_in(but))
+            ready = ready.order_by(due.c.ready_at).limit(limit)
             claimed = [
                 Claimed(row.stream, row.kind, row.key, row.version, row.due_at, row.attempts + 1)
                 for row in await connection.execute(ready)
@@ -91,15 +101,17 @@ class Claims:
         async with write(self._engine) as connection:
             await connection.execute(DROP, given)
 
-    async def next_due_ms(self) -> int | None:
-        """Milliseconds until the next due row is claimable (0: now), None if there is none."""
+    async def next_due_ms(self, but: Collection[UUID]) -> int | None:
+        """Milliseconds until the next due row is claimable (0: now), None if there is none; those
+        of the streams `but` do not count."""
         first: int | None
-        if direct := self._texts.get(NEXT):
+        direct = self._texts.get(NEXT)
+        if direct and not but:
             async with driver(self._engine) as connection:
                 first, now = await connection.fetchrow(direct[0])
         else:
             async with read(self._engine) as connection:
-                first, now = (await connection.execute(NEXT)).one()
+                first, now = (await connection.execute(NEXT.where(due.c.stream.not_in(but)))).one()
         if first is None:
             return None
         return max(0, -(-(first - (now if self._clock is None else self._clock())) // 1_000))

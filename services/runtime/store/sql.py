@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -282,9 +282,11 @@ class SqlStore:
     # ----------------------------------------------------------------------------------- due work
 
     @to_its_end
-    async def claim(self, worker: str, limit: int, lease_ms: int) -> list[Claimed]:
+    async def claim(
+        self, worker: str, limit: int, lease_ms: int, but: Collection[UUID] = ()
+    ) -> list[Claimed]:
         """Takes due rows whose moment has come, for `lease_ms`; nobody else gets them meanwhile."""
-        return await self._claims.claim(worker, limit, lease_ms)
+        return await self._claims.claim(worker, limit, lease_ms, but)
 
     @to_its_end
     async def postpone(self, claimed: Claimed, after_ms: int) -> None:
@@ -297,9 +299,10 @@ class SqlStore:
         await self._claims.drop(claimed)
 
     @to_its_end
-    async def next_due_ms(self) -> int | None:
-        """Milliseconds until the next due row is claimable (0: now), None if there is none."""
-        return await self._claims.next_due_ms()
+    async def next_due_ms(self, but: Collection[UUID] = ()) -> int | None:
+        """Milliseconds until the next due row is claimable (0: now), None if there is none; those
+        of the streams `but` do not count."""
+        return await self._claims.next_due_ms(but)
 
     # -------------------------------------------------------------------------------------- house
 

@@ -55,7 +55,7 @@ class Rows:
     ) -> list[view_pb2.Happening]:
         """What happened after a version up to this state."""
         pairs = [(row, codec.decode(row)) for row in self.rows[after : state.version]]
-        return views.happenings(state.variant, pairs, viewer)
+        return views.happenings(state.rules, pairs, viewer)
 
 
 def streamed(world: list[Append], viewer: Viewer, first: Sequence[Viewer] = ()) -> list[bytes]:

@@ -317,7 +317,7 @@ def test_octets_put_together_are_the_message(variant: str) -> None:
                 alone = game_pb2.Step(
                     from_version=rows[0].version,
                     to_version=rows[-1].version,
-                    happenings=views.happenings(variant, pairs, viewer),
+                    happenings=views.happenings(state.rules, pairs, viewer),
                     view=view,
                 )
                 assert view_pb2.GameView.FromString(step.view(viewer)) == view
