@@ -5,7 +5,8 @@ payload and the secret are protobuf messages of the same names in `kozyr.game.ev
 `kozyr.<game>.events.v1`. A new shape of an event gets the next `schema` and an upcaster here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +26,9 @@ from services.runtime.wire.games import octets
 from services.runtime.wire.mapping import Mapper
 
 SCHEMA = 1
+Upcaster = Callable[[bytes], bytes]
+UPCASTERS: dict[tuple[str, int], Upcaster] = {}
+"""By name and schema of a stored event: its public octets as the next schema writes them. Pure."""
 FRAME = "game"
 """Before the dot in the names of the service's own events."""
 _FRAMED = f"{FRAME}."
@@ -125,7 +129,7 @@ def options_from_wire(options: variant_pb2.GameOptions) -> tuple[str, Any]:
 
 def _decode(row: Recorded) -> Event:
     if row.schema != SCHEMA:
-        raise ValueError(f"schema {row.schema}")
+        return _decode(_upcast(row))
     if row.secret is None and not row.name.startswith(_FRAMED):
         return _open_event(row.name, row.payload)
     kind, _, name = row.name.partition(".")
@@ -138,6 +142,14 @@ def _decode(row: Recorded) -> Event:
     message = stored.GameOpened.FromString(row.payload)
     _, options = options_from_wire(message.options)
     return OPENED.from_wire(message, name, options=options, secret=_opened_secret(row))
+
+
+def _upcast(row: Recorded) -> Recorded:
+    """The row as the schema after its own writes it; raises ValueError where nothing leads on."""
+    upcast = UPCASTERS.get((row.name, row.schema))
+    if upcast is None or row.schema > SCHEMA:
+        raise ValueError(f"schema {row.schema}")
+    return replace(row, schema=row.schema + 1, payload=upcast(row.payload))
 
 
 @lru_cache(maxsize=4_096)

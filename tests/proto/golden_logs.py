@@ -1,6 +1,7 @@
 """The golden logs: whole games as they were once stored, rows and hashes, replayed for ever.
 
-`python tests/proto/golden_logs.py` writes the log of a game that has none; it never changes one.
+`python tests/proto/golden_logs.py` writes the log of a rules version that has none; it never
+changes one.
 A file's first line names the game, its head and its result; every other line is a row.
 """
 
@@ -20,7 +21,7 @@ from engines.shuffle import digest
 from services.game import domain
 from services.game.codec import encode
 from services.game.model import Event, Result, Stage
-from services.game.rulebook import engine_for
+from services.game.rulebook import CURRENT, engine_for
 from services.kernel.envelope import Append, Head, Recorded
 from services.kernel.seats import AbsentPolicy
 from services.runtime.store.chain import GENESIS, SALT_BYTES
@@ -153,9 +154,11 @@ def _row(line: Mapping[str, Any]) -> Recorded:
 def main() -> int:
     """Write what is missing; returns the exit code."""
     FOLDER.mkdir(parents=True, exist_ok=True)
+    there = {rows_of(path.stem)[0]["rules"] for path in FOLDER.glob("*.jsonl")}
     for kind in SHOWN:
-        path = FOLDER / f"{kind}.jsonl"
-        if path.exists():
+        rules = CURRENT[kind]
+        path = FOLDER / f"{rules.replace(' ', '-')}.jsonl"
+        if rules in there:
             continue
         log = best(kind)
         rows = store(log)
