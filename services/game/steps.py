@@ -167,6 +167,8 @@ class Steps:
         if course.last.loaded.version >= version:
             return
         await self._read_with_others(game_id, course)
+        if course.last.loaded.version >= version:
+            return
         async with course.reading:
             if course.last.loaded.version < version:
                 await self._read({game_id: course})
