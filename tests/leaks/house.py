@@ -5,6 +5,7 @@ when the world says, so that two worlds of one game take the same steps.
 """
 
 import asyncio
+import atexit
 import io
 import shutil
 from collections.abc import AsyncIterator, Sequence
@@ -182,6 +183,7 @@ class House:
 def furnished() -> Path:
     """A folder with keys and a migrated database, made once a process, to be copied."""
     folder = Path(mkdtemp(prefix="kozyr-leaks-", dir=MEMORY if MEMORY.is_dir() else None))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     ensure_keys(folder / "keys")
     url = f"sqlite+aiosqlite:///{folder}/game.db"
     postgres.in_own_loop(migrate(url, server.FOLDERS))
