@@ -9,7 +9,7 @@ from kozyr.game.v1 import game_pb2, game_pb2_grpc, view_pb2
 from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc
 
 from services.cli.client import Caller, Player
-from services.cli.operators import PATIENCE_MS, operator
+from services.cli.operators import OPERATOR, PATIENCE_MS, operator
 from services.cli.outcome import Failure
 from services.cli.pictures.look import Look
 from services.cli.profile import ProfileFile
@@ -38,9 +38,9 @@ def add_look(parser: argparse.ArgumentParser) -> None:
 
 
 @asynccontextmanager
-async def as_operator(settings: Settings) -> AsyncIterator[Caller]:
+async def as_operator(settings: Settings, subject: str = OPERATOR) -> AsyncIterator[Caller]:
     """Call as an operator."""
-    caller = operator(settings)
+    caller = operator(settings, subject=subject)
     try:
         yield caller
     finally:

@@ -25,7 +25,7 @@ COMMANDS = {
     "export": "write a game's signed receipt as one JSON document",
     "verify": "check receipts, with no server",
     "fairness": "shuffle many decks and judge how even they are",
-    "dispute": "complain about a game, list complaints, rule on them",
+    "dispute": "complain about a game; judge complaints, with evidence and chips",
     "wallet": "look at chips: balance, statement, grants, trial balance",
     "token": "sign a token, for an operator or a tool",
     "scenario": "run rulings written as data",

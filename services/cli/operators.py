@@ -30,10 +30,17 @@ def signer(settings: Settings, issuer: str) -> Signer:
         raise Failure(f"{folder / issuer}.key: {error}") from None
 
 
-def operator(settings: Settings, patience_ms: int = PATIENCE_MS) -> Caller:
-    """Clients that call as an operator; raises Failure without a key or a token."""
+def operator(settings: Settings, patience_ms: int = PATIENCE_MS, subject: str = OPERATOR) -> Caller:
+    """Clients that call as an operator; raises Failure without a key or a token.
+
+    A token that is given says itself who calls.
+    """
     given = os.environ.get(TOKEN_VARIABLE)
     if given:
         return Caller(settings, lambda: given, patience_ms)
     by = signer(settings, OPERATORS)
-    return Caller(settings, lambda: by.issue(OPERATOR, TOKEN_MS), patience_ms)
+    try:
+        by.issue(subject, TOKEN_MS)
+    except ValueError:
+        raise Failure("an operator's name has 1 to 64 printable characters, no blanks") from None
+    return Caller(settings, lambda: by.issue(subject, TOKEN_MS), patience_ms)

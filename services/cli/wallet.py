@@ -1,4 +1,4 @@
-"""`kozyr wallet`: balances, statements, grants, chips given back, and the trial balance."""
+"""`kozyr wallet`: balances, statements, grants, the dispute reserve, the trial balance."""
 
 import argparse
 import asyncio
@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
         "kozyr wallet statement",
     )
     doing = made.add_subparsers(
-        dest="doing", required=True, metavar="show|statement|grant|void|trial-balance"
+        dest="doing", required=True, metavar="show|statement|grant|void|fund-reserve|trial-balance"
     )
     showing = doing.add_parser("show", help="an account's balance")
     stating = doing.add_parser("statement", help="every change with the balance before and after")
@@ -41,10 +41,15 @@ def parser() -> argparse.ArgumentParser:
     )
     voiding.add_argument("game", metavar="GAME", help="the game's id")
     voiding.add_argument("reason", metavar="REASON", help="why, an UPPER_SNAKE word")
+    funding = doing.add_parser(
+        "fund-reserve", help="give chips from the house to the dispute reserve, as an operator"
+    )
+    funding.add_argument("chips", type=int, metavar="CHIPS", help="how many")
+    funding.add_argument("reason", metavar="REASON", help="why")
     trial = doing.add_parser("trial-balance", help="all balances by kind; exits 1 if unsound")
     for each in (showing, stating):
         each.add_argument("account", nargs="?", default="", metavar="ACCOUNT", help="a player's id")
-    for each in (showing, stating, granting, voiding, trial):
+    for each in (showing, stating, granting, voiding, funding, trial):
         each.add_argument("--json", action="store_true", help="JSON, one object a line")
         add_flags(each)
     return made
@@ -78,6 +83,14 @@ async def void(caller: Caller, game: str, reason: str) -> wallet_pb2.VoidRespons
     request = wallet_pb2.VoidRequest(game_id=game, reason=reason)
     reply: wallet_pb2.VoidResponse = await caller.call("wallet", stub.Void, request)
     return reply
+
+
+async def fund_reserve(caller: Caller, chips: int, reason: str) -> wallet_pb2.Account:
+    """Give chips from the house to the dispute reserve; it after that. Raises Refused."""
+    stub: Any = caller.stub("wallet", wallet_pb2_grpc.WalletServiceStub)
+    request = wallet_pb2.FundReserveRequest(chips=chips, reason=reason)
+    reply: wallet_pb2.FundReserveResponse = await caller.call("wallet", stub.FundReserve, request)
+    return reply.account
 
 
 async def account_of(caller: Caller, account: str = "") -> wallet_pb2.Account:
@@ -115,6 +128,9 @@ async def _run(arguments: argparse.Namespace) -> int:
             case "grant":
                 granted = await grant(caller, arguments.account, arguments.chips, arguments.reason)
                 return _account(granted, arguments)
+            case "fund-reserve":
+                reserve = await fund_reserve(caller, arguments.chips, arguments.reason)
+                return _account(reserve, arguments)
             case "void":
                 voided = await void(caller, arguments.game, arguments.reason)
                 return _voided(arguments.game, voided, as_json=arguments.json)
@@ -159,7 +175,7 @@ def _statement(lines: list[wallet_pb2.StatementLine], *, as_json: bool) -> int:
             f"{line.chips:+d}",
             line.balance_before,
             line.balance_after,
-            line.reason or line.game_id or "",
+            line.reason or (f"dispute {line.dispute_id}" if line.dispute_id else line.game_id),
         )
         for line in lines
     ]

@@ -37,7 +37,7 @@ from services.runtime.store import chain
 
 CHECKS = (
     *("chain", "checkpoints", "secrets", "decoding", "rules", "deals", "chips", "clock", "lists"),
-    "wallet",
+    *("wallet", "rulings"),
 )
 """What an audit looks at, in words for the report."""
 

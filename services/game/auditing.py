@@ -10,8 +10,11 @@ from kozyr.game.v1 import audit_pb2, audit_pb2_grpc
 
 from services.game import audit, export, requests, views
 from services.game.accesses import Access, Accesses
+from services.game.arbitration import Disputes
 from services.game.checking import Checked, Held
-from services.game.disputes import DISPUTE_VERSION, Disputes
+from services.game.disputes import DISPUTE_VERSION
+from services.game.disputes import missing as no_dispute
+from services.game.evidence import Evidence
 from services.game.export import CHUNK_BYTES
 from services.game.games import Games
 from services.game.model import Stage, State
@@ -45,12 +48,14 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         disputes: Disputes,
         accesses: Accesses,
         seal_key: bytes,
+        evidence: Evidence,
     ) -> None:
         self._games = games
         self._verdicts = verdicts
         self._disputes = disputes
         self._accesses = accesses
         self._seal_key = seal_key
+        self._evidence = evidence
 
     async def ListLogs(
         self, request: audit_pb2.ListLogsRequest, context: Any
@@ -164,21 +169,80 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         """A player disputes a game he sat in."""
         loaded = await self._games.load(requests.game_id("game_id", request.game_id))
         seat_of(loaded.state, caller())
-        dispute = await self._disputes.open(request, caller().subject, loaded.state.version)
+        dispute = await self._disputes.open(request, caller(), loaded.state.version)
         return audit_pb2.OpenDisputeResponse(dispute=dispute)
 
     async def ListDisputes(
         self, request: audit_pb2.ListDisputesRequest, context: Any
     ) -> audit_pb2.ListDisputesResponse:
-        """All disputes for operators, a player's own for players."""
+        """All disputes for operators; for players their own, or those about a game of theirs."""
+        if request.game_id:
+            game_id = requests.game_id("game_id", request.game_id)
+            if caller().role is not Role.OPERATOR:
+                seat_of((await self._games.load(game_id)).state, caller())
         return await self._disputes.page(request, caller())
+
+    async def GetDispute(
+        self, request: audit_pb2.GetDisputeRequest, context: Any
+    ) -> audit_pb2.GetDisputeResponse:
+        """One dispute, for operators and the players of its game."""
+        dispute = await self._disputes.find(request.dispute_id)
+        game_id = requests.game_id("game_id", dispute.game_id)
+        note(game=game_id)
+        if caller().role is not Role.OPERATOR:
+            state = (await self._games.load(game_id)).state
+            if state.seat_of(caller().subject) is None:
+                raise no_dispute()
+        await self._accesses.note(game_id, str(dispute.id))
+        shown = await self._disputes.show(dispute, caller())
+        return audit_pb2.GetDisputeResponse(dispute=shown)
+
+    async def GetEvidence(
+        self, request: audit_pb2.GetEvidenceRequest, context: Any
+    ) -> AsyncIterator[audit_pb2.GetEvidenceResponse]:
+        """Everything to judge a dispute by, in pieces that fit into a message."""
+        dispute = await self._disputes.find(request.dispute_id)
+        game_id = requests.game_id("game_id", dispute.game_id)
+        note(game=game_id)
+        await self._accesses.note(game_id, str(dispute.id))
+        shown = await self._disputes.show(dispute, caller())
+        document = await self._evidence.document(dispute, shown)
+        for start in range(0, len(document), CHUNK_BYTES):
+            yield audit_pb2.GetEvidenceResponse(chunk=document[start : start + CHUNK_BYTES])
 
     async def ResolveDispute(
         self, request: audit_pb2.ResolveDisputeRequest, context: Any
     ) -> audit_pb2.ResolveDisputeResponse:
         """An operator's ruling."""
-        dispute = await self._disputes.rule(request, caller().subject)
+        dispute = await self._disputes.rule(request, caller())
         return audit_pb2.ResolveDisputeResponse(dispute=dispute)
+
+    async def ApproveRuling(
+        self, request: audit_pb2.ApproveRulingRequest, context: Any
+    ) -> audit_pb2.ApproveRulingResponse:
+        """A second operator lets a ruling be carried out."""
+        dispute = await self._disputes.approve(request, caller())
+        return audit_pb2.ApproveRulingResponse(dispute=dispute)
+
+    async def WithdrawRuling(
+        self, request: audit_pb2.WithdrawRulingRequest, context: Any
+    ) -> audit_pb2.WithdrawRulingResponse:
+        """A ruling that waits for approval is taken back."""
+        dispute = await self._disputes.withdraw(request, caller())
+        return audit_pb2.WithdrawRulingResponse(dispute=dispute)
+
+    async def ListClaims(
+        self, request: audit_pb2.ListClaimsRequest, context: Any
+    ) -> audit_pb2.ListClaimsResponse:
+        """What the reserve paid for players."""
+        return await self._disputes.claims(request)
+
+    async def CollectClaim(
+        self, request: audit_pb2.CollectClaimRequest, context: Any
+    ) -> audit_pb2.CollectClaimResponse:
+        """Begin to collect a claim."""
+        dispute = await self._disputes.collect(request, caller())
+        return audit_pb2.CollectClaimResponse(dispute=dispute)
 
     async def _find(self, text: str) -> tuple[UUID, State]:
         """The game, for operators and for those who sat in it.

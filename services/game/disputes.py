@@ -1,69 +1,192 @@
-"""Disputes: a player's complaint about a game, and an operator's ruling. Each is a stream."""
+"""Disputes: a player's complaint about a game, what operators rule, and what comes of it. Pure.
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+Each dispute is a stream of its own, and every step of it an event. Chips move in the wallet; what
+is to move stands in the ruling, and what moved in the event after it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import TypeAlias, assert_never
 from uuid import UUID
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 from kozyr.game.events.v1 import game_pb2 as stored
-from kozyr.game.v1 import audit_pb2
 
 from engines.shuffle import digest, framed
 from services.kernel.decider import Decider
-from services.kernel.envelope import NewEvent, Plan, Recorded
-from services.kernel.errors import invalid, not_found, precondition
-from services.kernel.ids import RANDOM_BYTES, parse_uuid, uuid7
-from services.runtime import validate
-from services.runtime.auth import Caller, Role
-from services.runtime.fingerprint import fingerprint
-from services.runtime.moments import timestamp
-from services.runtime.seal import open_page, seal_page
-from services.runtime.store.api import Damaged, Store
-from services.runtime.streams import Streams
-
-WORDS_MAX = 1_000
-"""Longest complaint or explanation, in characters."""
-PAGE_SIZE_DEFAULT = 20
-PAGE_SIZE_MAX = 100
+from services.kernel.envelope import Due, NewEvent, Plan, Recorded
+from services.kernel.errors import Refused, denied, not_found, precondition
+from services.kernel.ids import RANDOM_BYTES, uuid7
+from services.runtime.store.api import Damaged
 
 DISPUTE_VERSION = 8
 """The UUID version of dispute ids, which no game's id has: they share a store."""
+TAG = "dispute"
+CLAIM_TAG = "claim"
+PAY, COLLECT = "pay", "collect"
+"""Due work: a ruling's chips are to move; a claim is to be collected. Keys count from 1."""
 
-NAMES: dict[str, type[stored.DisputeOpened] | type[stored.DisputeRuled]] = {
-    "dispute.DisputeOpened": stored.DisputeOpened,
-    "dispute.DisputeRuled": stored.DisputeRuled,
+DisputeEvent: TypeAlias = (
+    stored.DisputeOpened
+    | stored.DisputeRuled
+    | stored.RulingApproved
+    | stored.RulingWithdrawn
+    | stored.RulingRefused
+    | stored.RulingPaid
+    | stored.ClaimCalled
+    | stored.ClaimCollected
+    | stored.ClaimRefused
+)
+"""Stored as they are: a dispute has no engine and no secrets. The command is the event it asks
+for."""
+NAMES: dict[str, type[DisputeEvent]] = {
+    f"dispute.{event.DESCRIPTOR.name}": event
+    for event in (
+        stored.DisputeOpened,
+        stored.DisputeRuled,
+        stored.RulingApproved,
+        stored.RulingWithdrawn,
+        stored.RulingRefused,
+        stored.RulingPaid,
+        stored.ClaimCalled,
+        stored.ClaimCollected,
+        stored.ClaimRefused,
+    )
 }
-DisputeEvent = stored.DisputeOpened | stored.DisputeRuled
-"""Stored as they are: a dispute has no engine and no secrets."""
+
+
+class Standing(IntEnum):
+    """Where a dispute stands; the numbers are those of `DisputeState`, UNOPENED aside."""
+
+    UNOPENED = 0
+    OPEN = 1
+    AWAITING_APPROVAL = 2
+    PAYING = 3
+    CLOSED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Dispute:
-    """A dispute now; moments are Unix microseconds, 0 for not yet."""
+    """A dispute now; moments are Unix microseconds, 0 for not yet.
+
+    `ruled` is the ruling that stands, `rulings` how many there were, `refused` why the wallet would
+    not carry it out. `collected` is what came in of each player's claim, `called` the claim that is
+    being collected, `calls` how often one was, `uncollected` why the last try at a player failed.
+    """
 
     opened: stored.DisputeOpened | None = None
-    ruled: stored.DisputeRuled | None = None
     opened_at: int = 0
+    ruled: stored.DisputeRuled | None = None
     ruled_at: int = 0
+    rulings: int = 0
+    approved: str = ""
+    refused: str = ""
+    paid: stored.RulingPaid | None = None
+    collected: Mapping[str, int] = field(default_factory=dict)
+    called: stored.ClaimCalled | None = None
+    calls: int = 0
+    uncollected: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands."""
+        if self.opened is None:
+            return Standing.UNOPENED
+        if self.ruled is None:
+            return Standing.OPEN
+        if self.ruled.needs_approval and not self.approved:
+            return Standing.AWAITING_APPROVAL
+        return Standing.PAYING if self.ruled.moves and self.paid is None else Standing.CLOSED
+
+    @property
+    def claims(self) -> dict[str, int]:
+        """What the reserve paid for each player, collected or not."""
+        return {} if self.paid is None else {c.player_id: c.chips for c in self.paid.claims}
+
+    def outstanding(self, player: str) -> int:
+        """What is left of the claim on a player."""
+        return self.claims.get(player, 0) - self.collected.get(player, 0)
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether something is left of any claim."""
+        return any(self.outstanding(player) for player in self.claims)
 
 
 def decide(state: Dispute, command: DisputeEvent) -> Sequence[DisputeEvent]:
-    """A dispute is opened once and ruled once; the command is the event it asks for."""
+    """Whether the event may follow; raises Refused."""
     if isinstance(command, stored.DisputeOpened):
         if state.opened is not None:
             raise precondition("DISPUTE_EXISTS", "this dispute has been opened")
-    elif state.opened is None:
-        raise not_found("DISPUTE_NOT_FOUND", "there is no such dispute")
-    elif state.ruled is not None:
-        raise precondition("DISPUTE_RULED", "this dispute has been ruled")
+        return (command,)
+    if state.opened is None:
+        raise missing()
+    match command:
+        case stored.DisputeRuled():
+            if state.ruled is not None:
+                raise precondition("DISPUTE_RULED", "this dispute has been ruled")
+        case stored.RulingApproved():
+            _check_awaiting(state)
+            if state.ruled is not None and state.ruled.operator == command.operator:
+                raise denied("SAME_OPERATOR", "who ruled cannot approve; another operator must")
+        case stored.RulingWithdrawn():
+            if command.operator:
+                _check_awaiting(state)
+            else:
+                _check_paying(state)
+        case stored.RulingRefused() | stored.RulingPaid():
+            _check_paying(state)
+        case stored.ClaimCalled():
+            if state.outstanding(command.player_id) <= 0:
+                raise not_found("CLAIM_NOT_FOUND", "there is no open claim on this player")
+            if state.called is not None:
+                raise precondition("CLAIM_CALLED", "a claim of this dispute is being collected")
+        case stored.ClaimCollected() | stored.ClaimRefused():
+            if state.called is None or state.called.player_id != command.player_id:
+                raise precondition("CLAIM_NOT_CALLED", "no claim on this player is being collected")
+        case _:
+            assert_never(command)
     return (command,)
+
+
+def _check_awaiting(state: Dispute) -> None:
+    if state.standing is not Standing.AWAITING_APPROVAL:
+        raise precondition("NOT_AWAITING_APPROVAL", "no ruling of this dispute waits for approval")
+
+
+def _check_paying(state: Dispute) -> None:
+    if state.standing is not Standing.PAYING:
+        raise precondition("NOT_PAYING", "no chips are being moved for this dispute")
 
 
 def evolve(state: Dispute, event: DisputeEvent, at: int) -> Dispute:
     """The dispute after an event."""
-    if isinstance(event, stored.DisputeOpened):
-        return replace(state, opened=event, opened_at=at)
-    return replace(state, ruled=event, ruled_at=at)
+    match event:
+        case stored.DisputeOpened():
+            return replace(state, opened=event, opened_at=at)
+        case stored.DisputeRuled():
+            return replace(state, ruled=event, ruled_at=at, rulings=state.rulings + 1)
+        case stored.RulingApproved():
+            return replace(state, approved=event.operator)
+        case stored.RulingWithdrawn():
+            return replace(state, ruled=None, ruled_at=0, approved="", refused="")
+        case stored.RulingRefused():
+            return replace(state, refused=event.reason)
+        case stored.RulingPaid():
+            return replace(state, paid=event, refused="")
+        case stored.ClaimCalled():
+            return replace(state, called=event, calls=state.calls + 1)
+        case stored.ClaimCollected():
+            sums = {**state.collected}
+            sums[event.player_id] = sums.get(event.player_id, 0) + event.chips
+            without = {p: why for p, why in state.uncollected.items() if p != event.player_id}
+            return replace(state, collected=sums, called=None, uncollected=without)
+        case stored.ClaimRefused():
+            reasons = {**state.uncollected, event.player_id: event.reason}
+            return replace(state, called=None, uncollected=reasons)
+        case _:
+            assert_never(event)
 
 
 def encode(event: DisputeEvent) -> NewEvent:
@@ -80,89 +203,35 @@ def decode(row: Recorded) -> DisputeEvent:
         raise Damaged(row.stream, row.version, "is not an event that can be read") from problem
 
 
+def due_work(state: Dispute) -> set[tuple[str, str]]:
+    """What must be done now, as (kind, key)."""
+    work = set()
+    if state.standing is Standing.PAYING:
+        work.add((PAY, str(state.rulings)))
+    if state.called is not None:
+        work.add((COLLECT, str(state.calls)))
+    return work
+
+
 def plan(before: Dispute, after: Dispute) -> Plan:
-    """Tags for lists; a ruled dispute is ended."""
+    """Due work, and tags for lists; a dispute that is closed is ended."""
     tags: tuple[str, ...] = ()
     if before.opened is None and after.opened is not None:
-        tags = ("dispute", f"complainant:{after.opened.player_id}")
-    return Plan(tags=tags, ended=after.ruled is not None)
+        tags = (TAG, f"complainant:{after.opened.player_id}")
+    if before.paid is None and after.claims:
+        tags = (CLAIM_TAG, *(f"{CLAIM_TAG}:{player}" for player in after.claims))
+    was, is_now = due_work(before), due_work(after)
+    return Plan(
+        due=tuple(Due(*work, 0) for work in sorted(is_now - was)),
+        done=tuple(sorted(was - is_now)),
+        tags=tags,
+        ended=after.standing is Standing.CLOSED,
+    )
 
 
 DECIDER = Decider(
     initial=Dispute(), decide=decide, evolve=evolve, encode=encode, decode=decode, plan=plan
 )
-
-
-class Disputes:
-    """All disputes of a store. `key` signs page tokens."""
-
-    def __init__(self, store: Store, key: bytes) -> None:
-        self._store = store
-        self._key = key
-        self._streams = Streams(store, DECIDER)
-
-    async def open(
-        self, request: audit_pb2.OpenDisputeRequest, player: str, version: int
-    ) -> audit_pb2.Dispute:
-        """Open a dispute about a game that stands at `version`."""
-        validate.number("version", request.version, low=0, high=version)
-        opened = stored.DisputeOpened(
-            game_id=request.game_id,
-            version=request.version,
-            player_id=player,
-            complaint=validate.text("complaint", request.complaint, high=WORDS_MAX),
-        )
-        stream = dispute_id(UUID(request.game_id), player, request.request_id)
-        return await self._transact(stream, opened, request, f"player:{player}")
-
-    async def rule(
-        self, request: audit_pb2.ResolveDisputeRequest, operator: str
-    ) -> audit_pb2.Dispute:
-        """Record an operator's ruling."""
-        rulings = [audit_pb2.RULING_DISMISSED, audit_pb2.RULING_UPHELD]
-        ruled = stored.DisputeRuled(
-            upheld=validate.choice("ruling", request.ruling, rulings) == audit_pb2.RULING_UPHELD,
-            explanation=validate.text("explanation", request.explanation, high=WORDS_MAX),
-            operator=operator,
-        )
-        stream = validate.uuid("dispute_id", request.dispute_id)
-        if stream.version != DISPUTE_VERSION:
-            raise invalid("dispute_id", "is not the id of a dispute")
-        return await self._transact(stream, ruled, request, f"operator:{operator}")
-
-    async def page(
-        self, request: audit_pb2.ListDisputesRequest, caller: Caller
-    ) -> audit_pb2.ListDisputesResponse:
-        """A page of disputes, those about the newest games first."""
-        size = validate.page_size(request.page_size, default=PAGE_SIZE_DEFAULT, high=PAGE_SIZE_MAX)
-        operator = caller.role is Role.OPERATOR
-        tag = "dispute" if operator else f"complainant:{caller.subject}"
-        bound = (tag, request.open)
-        fields = open_page(self._key, "disputes", bound, request.page_token)
-        before = parse_uuid(str(fields[0])) if fields else None
-        ended = False if request.open else None
-        heads = await self._store.tagged(tag, before=before, limit=size + 1, ended=ended)
-        response = audit_pb2.ListDisputesResponse()
-        for head in heads[:size]:
-            loaded = await self._streams.load(head.stream)
-            response.disputes.append(message(str(head.stream), loaded.state))
-        if len(heads) > size:
-            last = str(heads[size - 1].stream)
-            response.next_page_token = seal_page(self._key, "disputes", bound, (last,))
-        return response
-
-    async def _transact(
-        self, stream: UUID, command: DisputeEvent, request: Message, asks: str
-    ) -> audit_pb2.Dispute:
-        """Carry the command out once; `asks` keeps the request ids of different callers apart."""
-        request_id = getattr(request, "request_id")  # noqa: B009 - any message
-        outcome = await self._streams.transact(
-            stream,
-            command,
-            request_id=f"{asks}/{request_id}",
-            body_hash=fingerprint(request),
-        )
-        return message(str(stream), outcome.state)
 
 
 def dispute_id(game_id: UUID, player: str, request_id: str) -> UUID:
@@ -172,21 +241,15 @@ def dispute_id(game_id: UUID, player: str, request_id: str) -> UUID:
     return UUID(int=alike.int & ~(0xF << 76) | DISPUTE_VERSION << 76)
 
 
-def message(dispute: str, state: Dispute) -> audit_pb2.Dispute:
-    """A dispute on the wire."""
-    if state.opened is None:
-        raise not_found("DISPUTE_NOT_FOUND", "there is no such dispute")
-    shown = audit_pb2.Dispute(
-        dispute_id=dispute,
-        game_id=state.opened.game_id,
-        version=state.opened.version,
-        player_id=state.opened.player_id,
-        complaint=state.opened.complaint,
-        opened_time=timestamp(state.opened_at),
-    )
-    if state.ruled is not None:
-        upheld = state.ruled.upheld
-        shown.ruling = audit_pb2.RULING_UPHELD if upheld else audit_pb2.RULING_DISMISSED
-        shown.explanation = state.ruled.explanation
-        shown.ruled_time.CopyFrom(timestamp(state.ruled_at))
-    return shown
+def ids_about(game_id: UUID) -> tuple[UUID, UUID]:
+    """Bounds of the ids of disputes about a game: from the first to below the second.
+
+    Disputes about games of the same millisecond lie between them as well.
+    """
+    moment = game_id.int >> 80
+    return UUID(int=moment << 80), UUID(int=(moment + 1) << 80)
+
+
+def missing() -> Refused:
+    """No such dispute, as far as the caller may know."""
+    return not_found("DISPUTE_NOT_FOUND", "there is no dispute of this id that you may see")

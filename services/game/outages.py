@@ -143,6 +143,17 @@ class Outages:
             reached = max(reached, row.ended_at)
         return lost
 
+    async def between(self, first: int, last: int) -> list[tuple[int, int]]:
+        """The outages that touch a span of time, all in Unix microseconds."""
+        spans = (
+            select(outages)
+            .where(outages.c.ended_at > first, outages.c.began_at < last)
+            .order_by(outages.c.began_at)
+        )
+        async with read(self.engine) as connection:
+            rows = (await connection.execute(spans)).all()
+        return [(row.began_at, row.ended_at) for row in rows]
+
     async def keep_alive(self) -> None:
         """Beat for ever; while the database is gone, there is nothing to beat for."""
         while True:

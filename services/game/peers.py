@@ -42,6 +42,30 @@ class Peers:
         request = wallet_pb2.ListReservationsRequest(game_id=game_id)
         return await client.call(stub.ListReservations, request)
 
+    async def compensate(
+        self, request: wallet_pb2.CompensateRequest
+    ) -> wallet_pb2.CompensateResponse:
+        """Carry out a ruling on a dispute."""
+        client, stub = self._wallet()
+        return await client.call(stub.Compensate, request)
+
+    async def collect(self, request: wallet_pb2.CollectRequest) -> wallet_pb2.CollectResponse:
+        """Collect what a ruling could not take."""
+        client, stub = self._wallet()
+        return await client.call(stub.Collect, request)
+
+    async def transfers(self, game_id: str) -> list[wallet_pb2.GameTransfer]:
+        """Every transfer that concerns a game, oldest first."""
+        client, stub = self._wallet()
+        request = wallet_pb2.ListGameTransfersRequest(game_id=game_id, page_size=200)
+        found: list[wallet_pb2.GameTransfer] = []
+        while True:
+            page = await client.call(stub.ListGameTransfers, request)
+            found += page.transfers
+            if not page.next_page_token:
+                return found
+            request.page_token = page.next_page_token
+
     async def report(self, request: lobby_pb2.ReportGameRequest) -> lobby_pb2.ReportGameResponse:
         """Tell the table how a game ended."""
         client = self.clients.client("lobby")

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
 import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -58,24 +59,7 @@ class CheckpointServicer(checkpoint_pb2_grpc.CheckpointServiceServicer):
             seat_of((await self._games.load(game_id, known=0)).state, caller())
         version = validate.number("version", request.version, low=0, high=NUMBER_MAX)
         await self._accesses.note(game_id)
-        with refusals():
-            async with read(self._engine) as connection:
-                found = await tree.covering_leaf(connection, game_id, version or None)
-                newest = await newest_row(connection)
-                if found is None or newest is None or found[0] >= newest.size:
-                    raise _not_covered()
-                number, leaf = found
-                ranges = merkle.inclusion_ranges(number, newest.size)
-                with _refused_if_broken():
-                    proof = await tree.roots(connection, ranges)
-        return checkpoint_pb2.GetInclusionProofResponse(
-            game_id=str(game_id),
-            version=leaf.version,
-            head=leaf.head,
-            leaf=number,
-            proof=proof,
-            checkpoint=_message(newest),
-        )
+        return await inclusion_proof(self._engine, game_id, version or None)
 
     async def GetConsistencyProof(
         self, request: checkpoint_pb2.GetConsistencyProofRequest, context: Any
@@ -144,6 +128,31 @@ class CheckpointServicer(checkpoint_pb2_grpc.CheckpointServiceServicer):
                     checkpoints=step.checkpoints,
                     faults=step.faults,
                 )
+
+
+async def inclusion_proof(
+    engine: AsyncEngine, stream: UUID, version: int | None
+) -> checkpoint_pb2.GetInclusionProofResponse:
+    """A log's leaf at this version or the first later one (None: its last), and the way to the
+    newest checkpoint's root; raises Refused NOT_CHECKPOINTED."""
+    with refusals():
+        async with read(engine) as connection:
+            found = await tree.covering_leaf(connection, stream, version)
+            newest = await newest_row(connection)
+            if found is None or newest is None or found[0] >= newest.size:
+                raise _not_covered()
+            number, leaf = found
+            ranges = merkle.inclusion_ranges(number, newest.size)
+            with _refused_if_broken():
+                proof = await tree.roots(connection, ranges)
+    return checkpoint_pb2.GetInclusionProofResponse(
+        game_id=str(stream),
+        version=leaf.version,
+        head=leaf.head,
+        leaf=number,
+        proof=proof,
+        checkpoint=_message(newest),
+    )
 
 
 def _message(row: Row[Any]) -> checkpoint_pb2.Checkpoint:

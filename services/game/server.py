@@ -17,11 +17,15 @@ from kozyr.game.v1 import (
 
 from services.game import migrations
 from services.game.accesses import Accesses
+from services.game.arbitration import Disputes
 from services.game.auditing import AuditServicer
 from services.game.auditors import Auditors
 from services.game.checkpoints import Checkpointer
-from services.game.disputes import Disputes
+from services.game.compensating import Compensating
+from services.game.connections import Connections
+from services.game.disputes import DISPUTE_VERSION
 from services.game.endings import Endings
+from services.game.evidence import Evidence
 from services.game.games import Games, decider
 from services.game.kept import NAME, KeptNote
 from services.game.listing import Listing
@@ -34,8 +38,10 @@ from services.game.reactions import WORK_AT_ONCE, Reactions
 from services.game.rulebook import UNKNOWN_RULES
 from services.game.servicer import GameServicer
 from services.game.steps import Steps
+from services.game.texts import Texts
 from services.game.verdicts import Verdicts
 from services.game.watching import Watching
+from services.kernel.envelope import Claimed, Plan
 from services.runtime.due import DueWorker
 from services.runtime.eventstore import MIGRATIONS, close_store, open_store, supervised
 from services.runtime.feed import Feed
@@ -61,10 +67,29 @@ async def compose(process: Process) -> Service:
     games = Games(store, rules, feed, outages, cached=settings.games_cached)
     peers = Peers(process.peers)
     endings, accesses, auditors = Endings(engine), Accesses(engine), Auditors(settings)
+
+    def expect(plan: Plan) -> None:
+        worker.expect(plan)
+
+    disputes = Disputes(
+        store,
+        games,
+        peers,
+        Texts(engine),
+        process.seal_key,
+        settings.ruling_alone_chips,
+        expect,
+    )
     react = Reactions(games, peers, endings).handle
+    compensate = Compensating(disputes.streams, peers).handle
+
+    async def handle(kind: str, row: Claimed) -> None:
+        about_dispute = row.stream.version == DISPUTE_VERSION
+        await (compensate if about_dispute else react)(kind, row)
+
     worker = DueWorker(
         store,
-        react,
+        handle,
         name=process.name,
         concurrency=WORK_AT_ONCE,
         lease_ms=settings.due_lease_ms,
@@ -82,14 +107,17 @@ async def compose(process: Process) -> Service:
     steps = Steps(games)
     watching = Watching(games, steps, process.drain, process.seal_key, settings.heartbeat_ms)
 
+    connections = Connections(engine)
+    listing = Listing(games, process.seal_key)
+
     def add(server: grpc.aio.Server) -> None:
         servicer = GameServicer(
-            games, Listing(games, process.seal_key), watching, peers, settings, key, accesses
+            games, listing, watching, peers, settings, key, accesses, connections
         )
         game_pb2_grpc.add_GameServiceServicer_to_server(servicer, server)
-        disputes = Disputes(store, process.seal_key)
-        verdicts = Verdicts(engine, store, peers, auditors)
-        auditor = AuditServicer(games, verdicts, disputes, accesses, process.seal_key)
+        verdicts = Verdicts(engine, store, peers, auditors, disputes)
+        evidence = Evidence(engine, games, peers, accesses, connections, outages)
+        auditor = AuditServicer(games, verdicts, disputes, accesses, process.seal_key, evidence)
         audit_pb2_grpc.add_AuditServiceServicer_to_server(auditor, server)
         prover = CheckpointServicer(engine, games, accesses, keys)
         checkpoint_pb2_grpc.add_CheckpointServiceServicer_to_server(prover, server)
@@ -100,6 +128,8 @@ async def compose(process: Process) -> Service:
         auditors.close()
         await worker.stop()
         await checkpointer.try_round()
+        with suppress(StoreUnavailable):
+            await connections.flush()
         await close_store(store, feed=feed, due=worker)
 
     return Service(
@@ -115,6 +145,7 @@ async def compose(process: Process) -> Service:
             **partitions.tasks,
             **supervised(process.drain, feed=feed, due=worker),
             "lifeline": outages.keep_alive,
+            "connections": connections.run,
             "checkpoints": lambda: checkpointer.run(process.drain),
             **({"relay": relay.run} if engine.dialect.name == "postgresql" else {}),
         },

@@ -9,6 +9,7 @@ from kozyr.game.v1 import game_pb2, game_pb2_grpc, view_pb2
 
 from services.game import domain, receipts, requests, views
 from services.game.accesses import Accesses
+from services.game.connections import Connections
 from services.game.export import CHUNK_BYTES
 from services.game.games import Games
 from services.game.listing import Listing
@@ -36,6 +37,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         settings: Settings,
         key: Ed25519PrivateKey,
         accesses: Accesses,
+        connections: Connections,
     ) -> None:
         self._games = games
         self._listing = listing
@@ -44,6 +46,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         self._settings = settings
         self._key = key
         self._accesses = accesses
+        self._connections = connections
 
     async def CreateGame(
         self, request: game_pb2.CreateGameRequest, context: Any
@@ -138,8 +141,9 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         await self._accesses.note(loaded.state.game_id)
         game_id, subject = loaded.state.game_id, caller().key
         seen = self._watching.seen(game_id, subject, request.resume_token)
-        async for message in self._watching.follow(game_id, subject, viewer, seen):
-            yield message
+        with self._connections.open(game_id, viewer):
+            async for message in self._watching.follow(game_id, subject, viewer, seen):
+                yield message
 
     async def GetReceipt(
         self, request: game_pb2.GetReceiptRequest, context: Any

@@ -8,9 +8,13 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from services.game.arbitration import Disputes
+from services.game.audit import Fault
 from services.game.auditors import Answer, Auditors
 from services.game.checking import Checked, Held, check_game, logs_after
+from services.game.disputes import Standing
 from services.game.peers import Peers
+from services.game.reconciling import compare_rulings
 from services.game.settled import wallet_faults
 from services.runtime.store.api import Store
 from services.runtime.streams import refusals
@@ -24,6 +28,7 @@ class Verdicts:
     store: Store
     peers: Peers
     auditors: Auditors
+    disputes: Disputes
 
     async def one(self, game_id: UUID, held: Sequence[Held]) -> Checked | None:
         """What is found in a game; None where there is nothing of this id."""
@@ -50,4 +55,14 @@ class Verdicts:
         with refusals():
             now = await self.store.now()
         found = await wallet_faults(self.peers, game_id, end.state, end.head, now)
+        found += await self._ruling_faults(game_id)
         return replace(checked, faults=(*checked.faults, *found), end=None)
+
+    async def _ruling_faults(self, game_id: UUID) -> list[Fault]:
+        """Differences between rulings and ledger; chips on their way are looked for again."""
+        transfers = await self.peers.transfers(str(game_id))
+        disputes = {found.id: found.state async for found in self.disputes.about(game_id)}
+        paid = {key: state for key, state in disputes.items() if state.paid is not None}
+        under_way = {str(key) for key in disputes if disputes[key].standing is Standing.PAYING}
+        done = [transfer for transfer in transfers if transfer.dispute_id not in under_way]
+        return compare_rulings(paid, done)

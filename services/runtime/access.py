@@ -61,6 +61,12 @@ GAME: Mapping[str, Access] = {
     "/kozyr.game.v1.KeyService/ListKeys": allow("operator"),
     "/kozyr.game.v1.KeyService/ListClosedGames": allow("operator", cost=20),
     "/kozyr.game.v1.KeyService/WrapKeys": allow("operator", cost=20),
+    "/kozyr.game.v1.AuditService/GetDispute": allow("player", "operator"),
+    "/kozyr.game.v1.AuditService/GetEvidence": allow("operator", cost=5),
+    "/kozyr.game.v1.AuditService/ApproveRuling": allow("operator"),
+    "/kozyr.game.v1.AuditService/WithdrawRuling": allow("operator"),
+    "/kozyr.game.v1.AuditService/ListClaims": allow("operator"),
+    "/kozyr.game.v1.AuditService/CollectClaim": allow("operator"),
     "/kozyr.game.v1.CheckpointService/GetInclusionProof": allow("player", "operator", cost=2),
     "/kozyr.game.v1.CheckpointService/GetConsistencyProof": allow("player", "operator", cost=2),
     "/kozyr.game.v1.CheckpointService/ListCheckpoints": allow("player", "operator"),
@@ -89,6 +95,12 @@ WALLET: Mapping[str, Access] = {
     "/kozyr.wallet.v1.WalletService/ListReservations": allow(
         "operator", "service:lobby", "service:game"
     ),
+    "/kozyr.wallet.v1.WalletService/FundReserve": allow("operator"),
+    "/kozyr.wallet.v1.WalletService/Compensate": allow("service:game"),
+    "/kozyr.wallet.v1.WalletService/Collect": allow("service:game"),
+    "/kozyr.wallet.v1.WalletService/ListGameTransfers": allow("operator", "service:game"),
+    "/kozyr.wallet.v1.WalletService/Forfeit": allow("service:lobby"),
+    "/kozyr.wallet.v1.WalletService/ListHoldings": allow("player", "operator"),
 }
 
 ACCESS: Mapping[str, Access] = {**PLATFORM, **LOBBY, **GAME, **AI, **WALLET}

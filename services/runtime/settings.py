@@ -199,6 +199,11 @@ class Settings(BaseSettings):
         le=64,
         description="Processes that check games while an operator audits many.",
     )
+    ruling_alone_chips: int = Field(
+        default=10_000,
+        ge=0,
+        description="A ruling on a dispute that moves more chips needs a second operator.",
+    )
     outage_ms: int = Field(
         default=3_000,
         ge=100,

@@ -24,6 +24,7 @@ from services.wallet.books import (
     Transfer,
     evolve,
 )
+from services.wallet.compensation import Forfeit
 from services.wallet.domain import (
     Command,
     Expire,
@@ -168,7 +169,7 @@ def wanted(asked: Iterable[Asked]) -> Wanted:
             games.add(game)
             begun.add(game)
             accounts.add(game)
-        elif isinstance(command, OpenAccount | Grant):
+        elif isinstance(command, OpenAccount | Grant | Forfeit):
             holders.add(command.account)
         if each.request is not None:
             requests.append(each.request.key)
@@ -284,7 +285,7 @@ class Batch:
             named = self.named.get(command.id)
             if named is not None and named.game != game:
                 reservations = (*reservations, named)
-        elif isinstance(command, OpenAccount | Grant):
+        elif isinstance(command, OpenAccount | Grant | Forfeit):
             held = self.held.get(command.account, 0)
         known = [self.accounts.get(i) for i in accounts_of(command, table.seats)]
         return Books(

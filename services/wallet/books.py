@@ -10,10 +10,12 @@ from enum import IntEnum
 from itertools import pairwise
 from uuid import UUID
 
-from services.kernel.errors import Refused, not_found, precondition
+from services.kernel.errors import Refused, invalid, not_found, precondition
 
 ISSUER = UUID(int=1)
 """The one account that issues chips: what all others hold, it is below zero by."""
+DISPUTE_RESERVE = UUID(int=2)
+"""The one account that pays what a ruling takes from a player who no longer has it."""
 CHIPS_MAX = 2**63 - 1
 
 
@@ -24,6 +26,7 @@ class AccountKind(IntEnum):
     PLAYER = 2
     BOT = 3
     ESCROW = 4
+    DISPUTE_RESERVE = 5
 
 
 class TransferKind(IntEnum):
@@ -34,6 +37,10 @@ class TransferKind(IntEnum):
     RESERVE = 3
     SETTLE = 4
     VOID = 5
+    RESERVE_FUNDED = 6
+    DISPUTE = 7
+    CLAIM = 8
+    FORFEIT = 9
 
 
 class ReservationState(IntEnum):
@@ -126,7 +133,10 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Chips that move at once between two or more accounts; its legs sum to zero."""
+    """Chips that move at once between two or more accounts; its legs sum to zero.
+
+    The reason of a DISPUTE and of a CLAIM is the dispute's id.
+    """
 
     id: UUID
     kind: TransferKind
@@ -153,7 +163,8 @@ class Books:
 
     `accounts` are those of its accounts that exist; `reservations` are the game's by number, and
     the one that a Reserve names, should it belong to another game. `held` are the chips that games'
-    escrows hold for the account of an OpenAccount or a Grant, whose answer shows them.
+    escrows hold for the account of an OpenAccount, a Grant or a Forfeit. `transfer` is what the
+    command before made, if anything.
     """
 
     now: int
@@ -161,6 +172,13 @@ class Books:
     game: Game | None = None
     reservations: tuple[Reservation, ...] = ()
     held: int = 0
+    transfer: Transfer | None = None
+
+    def made(self) -> Transfer:
+        """The transfer of a command that cannot have gone without one."""
+        if self.transfer is None:
+            raise ValueError("no transfer was made")
+        return self.transfer
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +218,27 @@ def post(
     return tuple(postings), tuple(moved)
 
 
+def posted(
+    books: Books,
+    transfer: Transfer,
+    opened: tuple[Account, ...] = (),
+    game: Game | None = None,
+    reservations: tuple[Reservation, ...] = (),
+) -> Change:
+    """The change that a transfer makes; raises Refused as `post`."""
+    accounts = books.accounts
+    if opened:
+        accounts = {**accounts, **{account.id: account for account in opened}}
+    postings, moved = post(accounts, transfer)
+    return Change(opened, transfer, game, reservations, postings, moved)
+
+
+def check_chips(field: str, chips: int) -> None:
+    """Raise Refused INVALID_FIELD unless these are chips that can be moved."""
+    if not 1 <= chips <= CHIPS_MAX:
+        raise invalid(field, f"must be 1 to {CHIPS_MAX}")
+
+
 def evolve(books: Books, change: Change) -> Books:
     """The books after a change."""
     accounts, reservations = books.accounts, books.reservations
@@ -210,7 +249,14 @@ def evolve(books: Books, change: Change) -> Books:
         for reservation in change.reservations:
             seats[reservation.number - 1 : reservation.number] = [reservation]
         reservations = tuple(seats)
-    return Books(books.now, accounts, change.game or books.game, reservations, books.held)
+    return Books(
+        books.now,
+        accounts,
+        change.game or books.game,
+        reservations,
+        books.held,
+        change.transfer,
+    )
 
 
 def _in_order(legs: Sequence[Leg]) -> list[Leg]:

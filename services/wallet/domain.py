@@ -24,8 +24,18 @@ from services.wallet.books import (
     ReservationState,
     Transfer,
     TransferKind,
-    post,
+    check_chips,
+    posted,
     unknown_account,
+)
+from services.wallet.compensation import (
+    Amendment,
+    Collect,
+    Compensate,
+    Forfeit,
+    FundReserve,
+    amend,
+    touched,
 )
 
 TTL_MS_MIN = 100
@@ -116,15 +126,15 @@ class Expire:
     game: UUID
 
 
-Command: TypeAlias = OpenAccount | Grant | Reserve | Pin | Settle | Void | Expire
+Command: TypeAlias = OpenAccount | Grant | Reserve | Pin | Settle | Void | Expire | Amendment
 
 
 def game_of(command: Command) -> UUID | None:
     """The game a command is about."""
     match command:
-        case OpenAccount() | Grant():
+        case OpenAccount() | Grant() | FundReserve() | Forfeit():
             return None
-        case Reserve() | Pin() | Settle() | Void() | Expire():
+        case Reserve() | Pin() | Settle() | Void() | Expire() | Compensate() | Collect():
             return command.game
         case _:
             assert_never(command)
@@ -135,6 +145,8 @@ def accounts_of(command: Command, reservations: Sequence[Reservation]) -> tuple[
     match command:
         case OpenAccount() | Grant():
             return (command.account, ISSUER)
+        case FundReserve() | Compensate() | Collect() | Forfeit():
+            return touched(command)
         case Reserve():
             return (command.account, command.game)
         case Pin():
@@ -170,6 +182,8 @@ def decide(books: Books, command: Command, transfer_id: UUID) -> Change:
             return _void(books, command, transfer_id)
         case Expire():
             return _give_back(books, _expired(books, command.game), EXPIRED, transfer_id)
+        case FundReserve() | Compensate() | Collect() | Forfeit():
+            return amend(books, command, transfer_id)
         case _:
             assert_never(command)
 
@@ -187,16 +201,16 @@ def _open(books: Books, command: OpenAccount, transfer_id: UUID) -> Change:
     if not command.welcome:
         return Change((opened,))
     transfer = _issue(TransferKind.WELCOME, opened.id, command.welcome, None, transfer_id)
-    return _posted(books, transfer, (opened,))
+    return posted(books, transfer, (opened,))
 
 
 def _grant(books: Books, command: Grant, transfer_id: UUID) -> Change:
     account = _holder(books, command.account)
     if command.bots_only and account.kind is not AccountKind.BOT:
         raise Refused(Kind.DENIED, "BOTS_ONLY", "this caller may grant chips to bots only")
-    _check_chips("chips", command.chips)
+    check_chips("chips", command.chips)
     transfer = _issue(TransferKind.GRANT, account.id, command.chips, command.reason, transfer_id)
-    return _posted(books, transfer)
+    return posted(books, transfer)
 
 
 def _issue(
@@ -220,7 +234,7 @@ def _holder(books: Books, account: UUID) -> Account:
 def _reserve(books: Books, command: Reserve, transfer_id: UUID) -> Change:
     known = next((r for r in books.reservations if r.id == command.id), None)
     game = books.game or Game(command.game)
-    _check_chips("chips", command.chips)
+    check_chips("chips", command.chips)
     if not TTL_MS_MIN <= command.ttl_ms <= TTL_MS_MAX:
         raise invalid("ttl_ms", f"must be {TTL_MS_MIN} to {TTL_MS_MAX}")
     if known is not None:
@@ -251,7 +265,7 @@ def _reserve(books: Books, command: Reserve, transfer_id: UUID) -> Change:
     )
     legs = (Leg(account.id, -command.chips), Leg(command.game, command.chips))
     transfer = Transfer(transfer_id, TransferKind.RESERVE, legs, command.game)
-    return _posted(books, transfer, opened, game, (made,))
+    return posted(books, transfer, opened, game, (made,))
 
 
 def _reserved_before(known: Reservation, command: Reserve) -> Change:
@@ -331,7 +345,7 @@ def _pay_out(books: Books, game: Game, command: Settle, transfer_id: UUID) -> Ch
                 raise invalid(f"lines.{field}", f"must be 0 to {CHIPS_MAX}")
     if sum(line.paid_in - line.paid_out for line in command.lines):
         raise precondition("UNBALANCED", "what seats paid in is not what they were paid out")
-    posted = tuple(
+    ended = tuple(
         replace(
             held[line.reservation],
             state=ReservationState.POSTED,
@@ -340,17 +354,17 @@ def _pay_out(books: Books, game: Game, command: Settle, transfer_id: UUID) -> Ch
         )
         for line in command.lines
     )
-    for reservation in posted:
+    for reservation in ended:
         if reservation.final < 0:
             raise precondition(
                 "SEAT_OVERDRAWN",
                 "a seat paid in more than it had",
                 reservation_id=str(reservation.id),
             )
-    legs = _out_of(game.id, [(r.account, r.final) for r in posted])
+    legs = _out_of(game.id, [(r.account, r.final) for r in ended])
     transfer = Transfer(transfer_id, TransferKind.SETTLE, legs, game.id)
     settled = replace(game, state=GameState.SETTLED, transfer=transfer.id, head=command.head)
-    return _posted(books, transfer, (), settled, posted)
+    return posted(books, transfer, (), settled, ended)
 
 
 def _void(books: Books, command: Void, transfer_id: UUID) -> Change:
@@ -386,7 +400,7 @@ def _give_back(
     legs = _out_of(escrow, [(r.account, r.chips) for r in held])
     voided = tuple(replace(r, state=ReservationState.VOIDED, reason=reason) for r in held)
     transfer = Transfer(transfer_id, TransferKind.VOID, legs, escrow, reason)
-    return _posted(books, transfer, (), game, voided)
+    return posted(books, transfer, (), game, voided)
 
 
 def _out_of(escrow: UUID, parts: Sequence[tuple[UUID, int]]) -> tuple[Leg, ...]:
@@ -404,29 +418,6 @@ def _expired(books: Books, game: UUID) -> tuple[Reservation, ...]:
         for r in books.reservations
         if r.game == game and r.state is ReservationState.PENDING and r.expires_at <= books.now
     )
-
-
-# ------------------------------------------------------------------------------------------- chips
-
-
-def _posted(
-    books: Books,
-    transfer: Transfer,
-    opened: tuple[Account, ...] = (),
-    game: Game | None = None,
-    reservations: tuple[Reservation, ...] = (),
-) -> Change:
-    """The change that a transfer makes; raises Refused as `post`."""
-    accounts = books.accounts
-    if opened:
-        accounts = {**accounts, **{account.id: account for account in opened}}
-    postings, moved = post(accounts, transfer)
-    return Change(opened, transfer, game, reservations, postings, moved)
-
-
-def _check_chips(field: str, chips: int) -> None:
-    if not 1 <= chips <= CHIPS_MAX:
-        raise invalid(field, f"must be 1 to {CHIPS_MAX}")
 
 
 # ---------------------------------------------------------------------------------------- refusals

@@ -8,7 +8,8 @@ from kozyr.wallet.v1 import wallet_pb2 as pb
 from services.kernel.errors import denied, invalid
 from services.runtime import validate
 from services.runtime.auth import Caller, Role
-from services.wallet.books import CHIPS_MAX, AccountKind
+from services.wallet.books import CHIPS_MAX, AccountKind, Leg
+from services.wallet.compensation import Collect, Compensate, Forfeit, FundReserve
 from services.wallet.domain import (
     TTL_MS_MAX,
     TTL_MS_MIN,
@@ -108,6 +109,39 @@ def read_void(request: pb.VoidRequest, caller: Caller) -> Void:
         raise invalid("reason", "must be an UPPER_SNAKE word of up to 64 characters")
     is_final = caller.role is Role.OPERATOR or caller.subject == GAME
     return Void(game, request.reason, pinned_too=is_final)
+
+
+def read_fund(request: pb.FundReserveRequest) -> FundReserve:
+    """Chips for the dispute reserve."""
+    chips = validate.number("chips", request.chips, low=1, high=CHIPS_MAX)
+    return FundReserve(chips, validate.text("reason", request.reason, high=REASON_MAX))
+
+
+def read_compensate(request: pb.CompensateRequest) -> Compensate:
+    """A ruling to carry out."""
+    dispute = validate.uuid("dispute_id", request.dispute_id)
+    game = validate.uuid("game_id", request.game_id)
+    _some("moves", len(request.moves))
+    moves = [
+        Leg(validate.uuid(f"moves[{index}].account_id", move.account_id), move.chips)
+        for index, move in enumerate(request.moves)
+    ]
+    return Compensate(dispute, game, tuple(moves))
+
+
+def read_collect(request: pb.CollectRequest) -> Collect:
+    """A claim to collect."""
+    return Collect(
+        validate.uuid("dispute_id", request.dispute_id),
+        validate.uuid("game_id", request.game_id),
+        validate.uuid("account_id", request.account_id),
+        validate.number("chips", request.chips, low=1, high=CHIPS_MAX),
+    )
+
+
+def read_forfeit(request: pb.ForfeitRequest) -> Forfeit:
+    """Whose chips go back to the house."""
+    return Forfeit(validate.uuid("account_id", request.account_id), request.forfeit)
 
 
 def _some(field: str, count: int) -> None:

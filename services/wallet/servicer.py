@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
+from uuid import UUID
 
 import grpc
 from google.protobuf.message import Message
@@ -13,14 +14,17 @@ from services.runtime.call import caller, note
 from services.runtime.seal import open_page, seal_page
 from services.wallet import requests, views
 from services.wallet.batch import Request, Respond
-from services.wallet.books import Books, ReservationState
+from services.wallet.books import DISPUTE_RESERVE, Books, ReservationState
+from services.wallet.compensation import shortfalls
 from services.wallet.domain import Command, game_of
 from services.wallet.ledger import Ledger, body_hash
 from services.wallet.statements import (
     Holding,
     read_game,
     read_holding,
+    read_reservations,
     read_statement,
+    read_transfers,
     read_trial,
 )
 from services.wallet.watch import Watch
@@ -153,6 +157,88 @@ class WalletServicer(WalletServiceServicer):
             await self._ledger.expire_game(game_id)
             game, reservations, _ = await read_game(self._ledger.engine, game_id)
         return views.show_reservations(game, reservations)
+
+    async def FundReserve(
+        self, request: pb.FundReserveRequest, context: Context
+    ) -> pb.FundReserveResponse:
+        """Give chips from the house to the dispute reserve."""
+
+        def respond(after: Books) -> bytes:
+            holding = Holding(after.accounts[DISPUTE_RESERVE], 0)
+            shown = pb.FundReserveResponse(account=views.show_account(holding))
+            return shown.SerializeToString()
+
+        command = requests.read_fund(request)
+        return await self._execute(request, command, respond, pb.FundReserveResponse)
+
+    async def Compensate(
+        self, request: pb.CompensateRequest, context: Context
+    ) -> pb.CompensateResponse:
+        """Carry out a ruling."""
+        command = requests.read_compensate(request)
+
+        def respond(after: Books) -> bytes:
+            made = after.made()
+            claims = views.show_moves(shortfalls(command.moves, made))
+            shown = pb.CompensateResponse(transfer_id=str(made.id), claims=claims)
+            return shown.SerializeToString()
+
+        return await self._execute(request, command, respond, pb.CompensateResponse)
+
+    async def Collect(self, request: pb.CollectRequest, context: Context) -> pb.CollectResponse:
+        """Collect a claim, as far as the account has chips."""
+
+        def respond(after: Books) -> bytes:
+            made = after.made()
+            chips = sum(leg.chips for leg in made.legs if leg.account == DISPUTE_RESERVE)
+            return pb.CollectResponse(transfer_id=str(made.id), chips=chips).SerializeToString()
+
+        command = requests.read_collect(request)
+        return await self._execute(request, command, respond, pb.CollectResponse)
+
+    async def Forfeit(self, request: pb.ForfeitRequest, context: Context) -> pb.ForfeitResponse:
+        """Leave an account empty."""
+        command = requests.read_forfeit(request)
+
+        def respond(after: Books) -> bytes:
+            legs = () if after.transfer is None else after.transfer.legs
+            chips = -sum(leg.chips for leg in legs if leg.account == command.account)
+            return pb.ForfeitResponse(chips=chips).SerializeToString()
+
+        return await self._execute(request, command, respond, pb.ForfeitResponse)
+
+    async def ListGameTransfers(
+        self, request: pb.ListGameTransfersRequest, context: Context
+    ) -> pb.ListGameTransfersResponse:
+        """A page of a game's transfers."""
+        game = validate.uuid("game_id", request.game_id)
+        note(game=game)
+        size = validate.page_size(request.page_size)
+        opened = open_page(self._seal_key, "game", (request.game_id,), request.page_token)
+        after = (int(opened[0] or 0), UUID(str(opened[1]))) if opened else None
+        found = await read_transfers(self._ledger.engine, game, after, size + 1)
+        page = pb.ListGameTransfersResponse(transfers=map(views.show_transfer, found[:size]))
+        if len(found) > size:
+            last = found[size - 1]
+            mark = (last.recorded_at, str(last.id))
+            page.next_page_token = seal_page(self._seal_key, "game", (request.game_id,), mark)
+        return page
+
+    async def ListHoldings(
+        self, request: pb.ListHoldingsRequest, context: Context
+    ) -> pb.ListHoldingsResponse:
+        """A page of the reservations that hold an account's chips."""
+        account = requests.whose(request.account_id, caller())
+        size = validate.page_size(request.page_size)
+        bound = (str(account),)
+        opened = open_page(self._seal_key, "holdings", bound, request.page_token)
+        below = UUID(str(opened[0])) if opened else None
+        found = await read_reservations(self._ledger.engine, account, below, size + 1)
+        page = pb.ListHoldingsResponse(reservations=map(views.show_reservation, found[:size]))
+        if len(found) > size:
+            last = (str(found[size - 1].id),)
+            page.next_page_token = seal_page(self._seal_key, "holdings", bound, last)
+        return page
 
     async def _execute(
         self, request: Any, command: Command, respond: Respond, response: type[R]

@@ -15,6 +15,7 @@ from services.wallet.books import (
     Books,
     Game,
     GameState,
+    Posting,
     Reservation,
     ReservationState,
     TransferKind,
@@ -51,6 +52,17 @@ class StatementLine:
     game: UUID | None
     reason: str | None
     recorded_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class GameTransfer:
+    """A transfer that concerns a game, with its postings by account."""
+
+    id: UUID
+    kind: TransferKind
+    reason: str | None
+    recorded_at: int
+    postings: tuple[Posting, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +151,54 @@ async def read_statement(
         )
         for row in rows
     ]
+
+
+async def read_transfers(
+    engine: AsyncEngine, game: UUID, after: tuple[int, UUID] | None, limit: int
+) -> list[GameTransfer]:
+    """Transfers of a game, oldest first, after one named by its time and id."""
+    chosen = (
+        sa.select(TRANSFERS)
+        .where(TRANSFERS.c.game_id == game)
+        .order_by(TRANSFERS.c.recorded_at, TRANSFERS.c.id)
+        .limit(limit)
+    )
+    if after is not None:
+        at, last = after
+        later = sa.and_(TRANSFERS.c.recorded_at == at, TRANSFERS.c.id > last)
+        chosen = chosen.where(sa.or_(TRANSFERS.c.recorded_at > at, later))
+    async with read(engine) as connection:
+        rows = (await connection.execute(chosen)).all()
+        named = POSTINGS.c.transfer_id.in_([row.id for row in rows])
+        of = sa.select(POSTINGS).where(named).order_by(POSTINGS.c.account_id)
+        postings: dict[UUID, list[Posting]] = {}
+        for p in await connection.execute(of):
+            posting = Posting(
+                p.transfer_id, p.account_id, p.version, p.chips, p.balance_before, p.balance_after
+            )
+            postings.setdefault(p.transfer_id, []).append(posting)
+    return [
+        GameTransfer(
+            row.id, TransferKind(row.kind), row.reason, row.recorded_at, tuple(postings[row.id])
+        )
+        for row in rows
+    ]
+
+
+async def read_reservations(
+    engine: AsyncEngine, account: UUID, below: UUID | None, limit: int
+) -> list[Reservation]:
+    """Reservations that hold chips of an account, the highest id first, ids under `below`."""
+    chosen = (
+        sa.select(RESERVATIONS)
+        .where(RESERVATIONS.c.account_id == account, RESERVATIONS.c.state.in_(HELD))
+        .order_by(RESERVATIONS.c.id.desc())
+        .limit(limit)
+    )
+    if below is not None:
+        chosen = chosen.where(RESERVATIONS.c.id < below)
+    async with read(engine) as connection:
+        return [_reservation(row) for row in await connection.execute(chosen)]
 
 
 async def read_game(

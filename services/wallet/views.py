@@ -5,14 +5,22 @@ from collections.abc import Sequence
 from kozyr.wallet.v1 import wallet_pb2 as pb
 
 from services.runtime.moments import timestamp
-from services.wallet.books import AccountKind, Game, Reservation, ReservationState, TransferKind
-from services.wallet.statements import Holding, StatementLine, Trial
+from services.wallet.books import (
+    AccountKind,
+    Game,
+    Leg,
+    Reservation,
+    ReservationState,
+    TransferKind,
+)
+from services.wallet.statements import GameTransfer, Holding, StatementLine, Trial
 
 ACCOUNT_KINDS = {
     AccountKind.ISSUER: pb.ACCOUNT_KIND_ISSUER,
     AccountKind.PLAYER: pb.ACCOUNT_KIND_PLAYER,
     AccountKind.BOT: pb.ACCOUNT_KIND_BOT,
     AccountKind.ESCROW: pb.ACCOUNT_KIND_ESCROW,
+    AccountKind.DISPUTE_RESERVE: pb.ACCOUNT_KIND_DISPUTE_RESERVE,
 }
 TRANSFER_KINDS = {
     TransferKind.WELCOME: pb.TRANSFER_KIND_WELCOME,
@@ -20,7 +28,13 @@ TRANSFER_KINDS = {
     TransferKind.RESERVE: pb.TRANSFER_KIND_RESERVE,
     TransferKind.SETTLE: pb.TRANSFER_KIND_SETTLE,
     TransferKind.VOID: pb.TRANSFER_KIND_VOID,
+    TransferKind.RESERVE_FUNDED: pb.TRANSFER_KIND_RESERVE_FUNDED,
+    TransferKind.DISPUTE: pb.TRANSFER_KIND_DISPUTE,
+    TransferKind.CLAIM: pb.TRANSFER_KIND_CLAIM,
+    TransferKind.FORFEIT: pb.TRANSFER_KIND_FORFEIT,
 }
+RULED = (TransferKind.DISPUTE, TransferKind.CLAIM)
+"""Transfers whose reason is the dispute's id."""
 RESERVATION_STATES = {
     ReservationState.PENDING: pb.RESERVATION_STATE_PENDING,
     ReservationState.PINNED: pb.RESERVATION_STATE_PINNED,
@@ -43,6 +57,7 @@ def show_account(holding: Holding) -> pb.Account:
 
 def show_line(line: StatementLine) -> pb.StatementLine:
     """A line of a statement."""
+    reason, dispute = why(line.kind, line.reason)
     return pb.StatementLine(
         transfer_id=str(line.transfer),
         kind=TRANSFER_KINDS[line.kind],
@@ -50,10 +65,42 @@ def show_line(line: StatementLine) -> pb.StatementLine:
         balance_before=line.before,
         balance_after=line.after,
         game_id="" if line.game is None else str(line.game),
-        reason=line.reason or "",
+        reason=reason,
         recorded_time=timestamp(line.recorded_at),
         version=line.version,
+        dispute_id=dispute,
     )
+
+
+def why(kind: TransferKind, reason: str | None) -> tuple[str, str]:
+    """The reason given for a transfer, and the dispute it belongs to."""
+    return ("", reason or "") if kind in RULED else (reason or "", "")
+
+
+def show_transfer(transfer: GameTransfer) -> pb.GameTransfer:
+    """A transfer with its postings."""
+    reason, dispute = why(transfer.kind, transfer.reason)
+    return pb.GameTransfer(
+        transfer_id=str(transfer.id),
+        kind=TRANSFER_KINDS[transfer.kind],
+        reason=reason,
+        dispute_id=dispute,
+        recorded_time=timestamp(transfer.recorded_at),
+        postings=[
+            pb.GamePosting(
+                account_id=str(posting.account),
+                chips=posting.chips,
+                balance_before=posting.before,
+                balance_after=posting.after,
+            )
+            for posting in transfer.postings
+        ],
+    )
+
+
+def show_moves(legs: Sequence[Leg]) -> list[pb.Compensation]:
+    """What accounts gain or lose."""
+    return [pb.Compensation(account_id=str(leg.account), chips=leg.chips) for leg in legs]
 
 
 def show_reservation(reservation: Reservation) -> pb.Reservation:

@@ -237,7 +237,7 @@ def test_a_dispute_is_opened_and_ruled_on(house: House) -> None:
     dispute = json.loads(opened.stdout)["dispute_id"]
     assert dispute in house.kozyr("dispute", "list", "--open").stdout
     ruled = house.kozyr("dispute", "resolve", dispute, "dismissed", "they were")
-    assert "ruling: they were" in ruled.stdout
+    assert "ruling by operator: they were" in ruled.stdout
     assert dispute not in house.kozyr("dispute", "list", "--open").stdout
     assert dispute in house.kozyr("dispute", "list", "--mine").stdout
 

@@ -16,6 +16,7 @@ from uuid import UUID
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from kozyr.game.events.v1 import game_pb2 as stored
+from kozyr.game.v1 import audit_pb2
 
 from engines import azi, durak, rami
 from services.game import codec as game_codec
@@ -56,13 +57,37 @@ def _engine_event(event: game.Event) -> Any:
     return event.event
 
 
-def _complaints(cls: type) -> Iterable[Message]:
-    if cls is stored.DisputeOpened:
-        yield stored.DisputeOpened(game_id="G", version=7, player_id="P", complaint="Odd ♠.")
-        yield stored.DisputeOpened(game_id="G", player_id="P", complaint="All of it.")
-    else:
-        yield stored.DisputeRuled(upheld=True, explanation="So it was.", operator="olga")
-        yield stored.DisputeRuled(explanation="It was not.", operator="olga")
+def _steps(cls: type) -> Iterable[Message]:
+    moves = [
+        stored.DisputeMove(player_id="P", chips=5),
+        stored.DisputeMove(player_id="Q", chips=-5),
+    ]
+    taken = [stored.DisputeMove(player_id="Q", chips=2)]
+    samples: tuple[Message, ...] = (
+        stored.DisputeOpened(game_id="G", version=7, player_id="P", complaint="Odd ♠."),
+        stored.DisputeOpened(game_id="G", player_id="P", complaint="All of it."),
+        stored.DisputeOpened(game_id="G", player_id="P", complaint_digest=bytes(range(32))),
+        stored.DisputeRuled(upheld=True, explanation="So it was.", operator="olga"),
+        stored.DisputeRuled(explanation="It was not.", operator="olga"),
+        stored.DisputeRuled(
+            upheld=True,
+            operator="olga",
+            explanation_digest=bytes(range(32)),
+            remedy=audit_pb2.REMEDY_CORRECTION,
+            moves=moves,
+            rulings_before=1,
+            needs_approval=True,
+        ),
+        stored.RulingApproved(operator="omar"),
+        stored.RulingWithdrawn(operator="omar"),
+        stored.RulingWithdrawn(reason="OVERTAKEN"),
+        stored.RulingRefused(reason="DISPUTE_RESERVE_SHORT"),
+        stored.RulingPaid(transfer_id="T", claims=taken),
+        stored.ClaimCalled(player_id="Q", chips=2, operator="olga"),
+        stored.ClaimCollected(player_id="Q", chips=1, transfer_id="T"),
+        stored.ClaimRefused(player_id="Q", reason="INSUFFICIENT_CHIPS"),
+    )
+    return (sample for sample in samples if isinstance(sample, cls))
 
 
 def _message(message: Message) -> Any:
@@ -77,7 +102,7 @@ KINDS: Mapping[str, Kind] = {
     "rami": _of_engine(rami),
     "table": Kind(get_args(lobby.Event), samples, lobby_codec.encode, lobby_codec.decode, plain),
     "dispute": Kind(
-        get_args(disputes.DisputeEvent), _complaints, disputes.encode, disputes.decode, _message
+        get_args(disputes.DisputeEvent), _steps, disputes.encode, disputes.decode, _message
     ),
 }
 """Every kind of stored event, by the name of its file of lines."""

@@ -52,9 +52,27 @@ def test_only_the_doors_are_public() -> None:
 
 def test_players_move_no_chips() -> None:
     """No call that changes the ledger is open to players."""
-    changing = ("OpenAccount", "Reserve", "Pin", "Settle", "Void", "Grant")
+    changing = (
+        *("OpenAccount", "Reserve", "Pin", "Settle", "Void", "Grant"),
+        *("FundReserve", "Compensate", "Collect", "Forfeit"),
+    )
     for name in changing:
         assert Role.PLAYER not in ACCESS[f"/kozyr.wallet.v1.WalletService/{name}"].roles
+
+
+def test_rulings_are_made_by_operators_and_carried_out_by_games() -> None:
+    """Nobody else rules, approves, collects or sees evidence; only games ask for the chips."""
+    for name in (
+        *("ResolveDispute", "ApproveRuling", "WithdrawRuling", "CollectClaim", "ListClaims"),
+        "GetEvidence",
+    ):
+        row = ACCESS[f"/kozyr.game.v1.AuditService/{name}"]
+        assert set(row.roles) == {Role.OPERATOR}
+        assert not row.services
+    for name in ("Compensate", "Collect"):
+        row = ACCESS[f"/kozyr.wallet.v1.WalletService/{name}"]
+        assert set(row.services) == {"game"}
+        assert not row.roles
 
 
 @pytest.mark.parametrize(

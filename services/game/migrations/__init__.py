@@ -13,5 +13,7 @@ RIGHTS = {
     "nodes": ("SELECT", "INSERT"),
     "checkpoints": ("SELECT", "INSERT"),
     "accesses": ("SELECT", "INSERT"),
+    "dispute_texts": ("SELECT", "INSERT", "DELETE"),
+    "connections": ("SELECT", "INSERT"),
 }
 """What the service's role may do."""

@@ -45,6 +45,62 @@ RULING_UPHELD: Ruling.ValueType  # 2
 """The complaint was right."""
 Global___Ruling: _TypeAlias = Ruling  # noqa: Y015
 
+class _Remedy:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RemedyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Remedy.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REMEDY_UNSPECIFIED: _Remedy.ValueType  # 0
+    """Nothing."""
+    REMEDY_VOID: _Remedy.ValueType  # 1
+    """Every player's stake goes back to him, as if the game had not been played."""
+    REMEDY_CORRECTION: _Remedy.ValueType  # 2
+    """Named players gain and lose named chips."""
+
+class Remedy(_Remedy, metaclass=_RemedyEnumTypeWrapper):
+    """What a ruling does with chips."""
+
+REMEDY_UNSPECIFIED: Remedy.ValueType  # 0
+"""Nothing."""
+REMEDY_VOID: Remedy.ValueType  # 1
+"""Every player's stake goes back to him, as if the game had not been played."""
+REMEDY_CORRECTION: Remedy.ValueType  # 2
+"""Named players gain and lose named chips."""
+Global___Remedy: _TypeAlias = Remedy  # noqa: Y015
+
+class _DisputeState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DisputeStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DisputeState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DISPUTE_STATE_UNSPECIFIED: _DisputeState.ValueType  # 0
+    """Not known."""
+    DISPUTE_STATE_OPEN: _DisputeState.ValueType  # 1
+    """Nobody has ruled. To players also while a ruling waits for approval."""
+    DISPUTE_STATE_AWAITING_APPROVAL: _DisputeState.ValueType  # 2
+    """A ruling waits for a second operator."""
+    DISPUTE_STATE_PAYING: _DisputeState.ValueType  # 3
+    """The ruling stands, and its chips are being moved."""
+    DISPUTE_STATE_CLOSED: _DisputeState.ValueType  # 4
+    """The ruling stands, and its chips, if any, have moved."""
+
+class DisputeState(_DisputeState, metaclass=_DisputeStateEnumTypeWrapper):
+    """Where a dispute stands."""
+
+DISPUTE_STATE_UNSPECIFIED: DisputeState.ValueType  # 0
+"""Not known."""
+DISPUTE_STATE_OPEN: DisputeState.ValueType  # 1
+"""Nobody has ruled. To players also while a ruling waits for approval."""
+DISPUTE_STATE_AWAITING_APPROVAL: DisputeState.ValueType  # 2
+"""A ruling waits for a second operator."""
+DISPUTE_STATE_PAYING: DisputeState.ValueType  # 3
+"""The ruling stands, and its chips are being moved."""
+DISPUTE_STATE_CLOSED: DisputeState.ValueType  # 4
+"""The ruling stands, and its chips, if any, have moved."""
+Global___DisputeState: _TypeAlias = DisputeState  # noqa: Y015
+
 @_typing.final
 class LogRow(_message.Message):
     """A stored event as it lies in the database."""
@@ -698,6 +754,74 @@ class ExportGameResponse(_message.Message):
 Global___ExportGameResponse: _TypeAlias = ExportGameResponse  # noqa: Y015
 
 @_typing.final
+class ChipMove(_message.Message):
+    """What a player gains (positive) or loses by a ruling."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    """The player."""
+    chips: _builtins.int
+    """How many chips."""
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+        chips: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips", b"chips", "player_id", b"player_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChipMove: _TypeAlias = ChipMove  # noqa: Y015
+
+@_typing.final
+class Claim(_message.Message):
+    """What the dispute reserve paid for a player."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DISPUTE_ID_FIELD_NUMBER: _builtins.int
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    COLLECTED_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    dispute_id: _builtins.str
+    """The dispute."""
+    game_id: _builtins.str
+    """The game it is about."""
+    player_id: _builtins.str
+    """On whom."""
+    chips: _builtins.int
+    """How many chips."""
+    collected: _builtins.int
+    """How many of them have been collected."""
+    refused: _builtins.str
+    """Why the last collection failed, an UPPER_SNAKE word; empty if it did not."""
+    def __init__(
+        self,
+        *,
+        dispute_id: _builtins.str = ...,
+        game_id: _builtins.str = ...,
+        player_id: _builtins.str = ...,
+        chips: _builtins.int = ...,
+        collected: _builtins.int = ...,
+        refused: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips", b"chips", "collected", b"collected", "dispute_id", b"dispute_id", "game_id", b"game_id", "player_id", b"player_id", "refused", b"refused"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Claim: _TypeAlias = Claim  # noqa: Y015
+
+@_typing.final
 class Dispute(_message.Message):
     """A dispute."""
 
@@ -712,6 +836,16 @@ class Dispute(_message.Message):
     EXPLANATION_FIELD_NUMBER: _builtins.int
     OPENED_TIME_FIELD_NUMBER: _builtins.int
     RULED_TIME_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REMEDY_FIELD_NUMBER: _builtins.int
+    MOVES_FIELD_NUMBER: _builtins.int
+    TRANSFER_ID_FIELD_NUMBER: _builtins.int
+    RULED_BY_FIELD_NUMBER: _builtins.int
+    APPROVED_BY_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    CLAIMS_FIELD_NUMBER: _builtins.int
+    COMPLAINT_ERASED_FIELD_NUMBER: _builtins.int
+    EXPLANATION_ERASED_FIELD_NUMBER: _builtins.int
     dispute_id: _builtins.str
     """Its id, a UUID."""
     game_id: _builtins.str
@@ -726,6 +860,22 @@ class Dispute(_message.Message):
     """The ruling, if any."""
     explanation: _builtins.str
     """The operator's words."""
+    state: Global___DisputeState.ValueType
+    """Where it stands."""
+    remedy: Global___Remedy.ValueType
+    """What the ruling does with chips."""
+    transfer_id: _builtins.str
+    """The transfer that moved the chips; empty until then."""
+    ruled_by: _builtins.str
+    """The operator who ruled; to operators only."""
+    approved_by: _builtins.str
+    """The operator who approved; to operators only, empty where none was needed."""
+    refused: _builtins.str
+    """Why the chips have not moved yet, an UPPER_SNAKE word; to operators only."""
+    complaint_erased: _builtins.bool
+    """Whether the complaint was removed for good."""
+    explanation_erased: _builtins.bool
+    """Whether the explanation was removed for good."""
     @_builtins.property
     def opened_time(self) -> _timestamp_pb2.Timestamp:
         """When it was opened."""
@@ -733,6 +883,14 @@ class Dispute(_message.Message):
     @_builtins.property
     def ruled_time(self) -> _timestamp_pb2.Timestamp:
         """When it was ruled; absent until then."""
+
+    @_builtins.property
+    def moves(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChipMove]:
+        """What each player gains or loses by it, zero in all."""
+
+    @_builtins.property
+    def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Claim]:
+        """What the reserve paid for players; to operators all, to a player his own."""
 
     def __init__(
         self,
@@ -746,10 +904,20 @@ class Dispute(_message.Message):
         explanation: _builtins.str = ...,
         opened_time: _timestamp_pb2.Timestamp | None = ...,
         ruled_time: _timestamp_pb2.Timestamp | None = ...,
+        state: Global___DisputeState.ValueType = ...,
+        remedy: Global___Remedy.ValueType = ...,
+        moves: _abc.Iterable[Global___ChipMove] | None = ...,
+        transfer_id: _builtins.str = ...,
+        ruled_by: _builtins.str = ...,
+        approved_by: _builtins.str = ...,
+        refused: _builtins.str = ...,
+        claims: _abc.Iterable[Global___Claim] | None = ...,
+        complaint_erased: _builtins.bool = ...,
+        explanation_erased: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["opened_time", b"opened_time", "ruled_time", b"ruled_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complaint", b"complaint", "dispute_id", b"dispute_id", "explanation", b"explanation", "game_id", b"game_id", "opened_time", b"opened_time", "player_id", b"player_id", "ruled_time", b"ruled_time", "ruling", b"ruling", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approved_by", b"approved_by", "claims", b"claims", "complaint", b"complaint", "complaint_erased", b"complaint_erased", "dispute_id", b"dispute_id", "explanation", b"explanation", "explanation_erased", b"explanation_erased", "game_id", b"game_id", "moves", b"moves", "opened_time", b"opened_time", "player_id", b"player_id", "refused", b"refused", "remedy", b"remedy", "ruled_by", b"ruled_by", "ruled_time", b"ruled_time", "ruling", b"ruling", "state", b"state", "transfer_id", b"transfer_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -822,22 +990,30 @@ class ListDisputesRequest(_message.Message):
     OPEN_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
     open: _builtins.bool
     """Only open ones."""
     page_size: _builtins.int
     """How many at most, 1 to 100; 0 means 20."""
     page_token: _builtins.str
     """Where to go on."""
+    game_id: _builtins.str
+    """Only those about this game, if given: for operators and the players of the game."""
+    player_id: _builtins.str
+    """Only those this player opened, if given; for operators."""
     def __init__(
         self,
         *,
         open: _builtins.bool = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        game_id: _builtins.str = ...,
+        player_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["open", b"open", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id", "open", b"open", "page_size", b"page_size", "page_token", b"page_token", "player_id", b"player_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -881,6 +1057,8 @@ class ResolveDisputeRequest(_message.Message):
     DISPUTE_ID_FIELD_NUMBER: _builtins.int
     RULING_FIELD_NUMBER: _builtins.int
     EXPLANATION_FIELD_NUMBER: _builtins.int
+    REMEDY_FIELD_NUMBER: _builtins.int
+    MOVES_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Names this request."""
     dispute_id: _builtins.str
@@ -888,7 +1066,13 @@ class ResolveDisputeRequest(_message.Message):
     ruling: Global___Ruling.ValueType
     """The ruling."""
     explanation: _builtins.str
-    """Why, 1 to 1000 characters."""
+    """Why, 1 to 1000 characters; shown to all players of the game."""
+    remedy: Global___Remedy.ValueType
+    """What is to happen with chips, where the complaint was right."""
+    @_builtins.property
+    def moves(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChipMove]:
+        """Of a correction: two players of the game or more, each once, zero in all."""
+
     def __init__(
         self,
         *,
@@ -896,10 +1080,12 @@ class ResolveDisputeRequest(_message.Message):
         dispute_id: _builtins.str = ...,
         ruling: Global___Ruling.ValueType = ...,
         explanation: _builtins.str = ...,
+        remedy: Global___Remedy.ValueType = ...,
+        moves: _abc.Iterable[Global___ChipMove] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispute_id", b"dispute_id", "explanation", b"explanation", "request_id", b"request_id", "ruling", b"ruling"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispute_id", b"dispute_id", "explanation", b"explanation", "moves", b"moves", "remedy", b"remedy", "request_id", b"request_id", "ruling", b"ruling"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -928,3 +1114,305 @@ class ResolveDisputeResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResolveDisputeResponse: _TypeAlias = ResolveDisputeResponse  # noqa: Y015
+
+@_typing.final
+class GetDisputeRequest(_message.Message):
+    """Which dispute."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DISPUTE_ID_FIELD_NUMBER: _builtins.int
+    dispute_id: _builtins.str
+    """The dispute."""
+    def __init__(
+        self,
+        *,
+        dispute_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispute_id", b"dispute_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetDisputeRequest: _TypeAlias = GetDisputeRequest  # noqa: Y015
+
+@_typing.final
+class GetDisputeResponse(_message.Message):
+    """The dispute."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DISPUTE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def dispute(self) -> Global___Dispute:
+        """The dispute."""
+
+    def __init__(
+        self,
+        *,
+        dispute: Global___Dispute | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dispute", b"dispute"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispute", b"dispute"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetDisputeResponse: _TypeAlias = GetDisputeResponse  # noqa: Y015
+
+@_typing.final
+class GetEvidenceRequest(_message.Message):
+    """Which dispute's evidence."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DISPUTE_ID_FIELD_NUMBER: _builtins.int
+    dispute_id: _builtins.str
+    """The dispute."""
+    def __init__(
+        self,
+        *,
+        dispute_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispute_id", b"dispute_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetEvidenceRequest: _TypeAlias = GetEvidenceRequest  # noqa: Y015
+
+@_typing.final
+class GetEvidenceResponse(_message.Message):
+    """A piece of the evidence."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHUNK_FIELD_NUMBER: _builtins.int
+    chunk: _builtins.bytes
+    """What follows the piece before; all together are a JSON document in UTF-8."""
+    def __init__(
+        self,
+        *,
+        chunk: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetEvidenceResponse: _TypeAlias = GetEvidenceResponse  # noqa: Y015
+
+@_typing.final
+class ApproveRulingRequest(_message.Message):
+    """A ruling to approve."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    DISPUTE_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    dispute_id: _builtins.str
+    """The dispute."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        dispute_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispute_id", b"dispute_id", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApproveRulingRequest: _TypeAlias = ApproveRulingRequest  # noqa: Y015
+
+@_typing.final
+class ApproveRulingResponse(_message.Message):
+    """The approved ruling."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DISPUTE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def dispute(self) -> Global___Dispute:
+        """The dispute."""
+
+    def __init__(
+        self,
+        *,
+        dispute: Global___Dispute | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dispute", b"dispute"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispute", b"dispute"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApproveRulingResponse: _TypeAlias = ApproveRulingResponse  # noqa: Y015
+
+@_typing.final
+class WithdrawRulingRequest(_message.Message):
+    """A ruling to take back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    DISPUTE_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    dispute_id: _builtins.str
+    """The dispute."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        dispute_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispute_id", b"dispute_id", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WithdrawRulingRequest: _TypeAlias = WithdrawRulingRequest  # noqa: Y015
+
+@_typing.final
+class WithdrawRulingResponse(_message.Message):
+    """The dispute, open again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DISPUTE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def dispute(self) -> Global___Dispute:
+        """The dispute."""
+
+    def __init__(
+        self,
+        *,
+        dispute: Global___Dispute | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dispute", b"dispute"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispute", b"dispute"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WithdrawRulingResponse: _TypeAlias = WithdrawRulingResponse  # noqa: Y015
+
+@_typing.final
+class ListClaimsRequest(_message.Message):
+    """Which claims to list."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALL_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    all: _builtins.bool
+    """Also those that have been collected."""
+    page_size: _builtins.int
+    """How many disputes to look at, 1 to 100; 0 means 20."""
+    page_token: _builtins.str
+    """Where to go on."""
+    def __init__(
+        self,
+        *,
+        all: _builtins.bool = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListClaimsRequest: _TypeAlias = ListClaimsRequest  # noqa: Y015
+
+@_typing.final
+class ListClaimsResponse(_message.Message):
+    """A page of claims."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLAIMS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where to go on; empty at the end."""
+    @_builtins.property
+    def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Claim]:
+        """Claims, those about the newest games first. There may be none though there are more pages."""
+
+    def __init__(
+        self,
+        *,
+        claims: _abc.Iterable[Global___Claim] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListClaimsResponse: _TypeAlias = ListClaimsResponse  # noqa: Y015
+
+@_typing.final
+class CollectClaimRequest(_message.Message):
+    """A claim to collect."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    DISPUTE_ID_FIELD_NUMBER: _builtins.int
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    dispute_id: _builtins.str
+    """The dispute."""
+    player_id: _builtins.str
+    """Who is to pay."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        dispute_id: _builtins.str = ...,
+        player_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispute_id", b"dispute_id", "player_id", b"player_id", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CollectClaimRequest: _TypeAlias = CollectClaimRequest  # noqa: Y015
+
+@_typing.final
+class CollectClaimResponse(_message.Message):
+    """Collecting has begun."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DISPUTE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def dispute(self) -> Global___Dispute:
+        """The dispute."""
+
+    def __init__(
+        self,
+        *,
+        dispute: Global___Dispute | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dispute", b"dispute"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispute", b"dispute"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CollectClaimResponse: _TypeAlias = CollectClaimResponse  # noqa: Y015

@@ -85,6 +85,36 @@ class AuditServiceStub(object):
                 request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ResolveDisputeRequest.SerializeToString,
                 response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ResolveDisputeResponse.FromString,
                 _registered_method=True)
+        self.GetDispute = channel.unary_unary(
+                '/kozyr.game.v1.AuditService/GetDispute',
+                request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.GetDisputeRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.GetDisputeResponse.FromString,
+                _registered_method=True)
+        self.GetEvidence = channel.unary_stream(
+                '/kozyr.game.v1.AuditService/GetEvidence',
+                request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.GetEvidenceRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.GetEvidenceResponse.FromString,
+                _registered_method=True)
+        self.ApproveRuling = channel.unary_unary(
+                '/kozyr.game.v1.AuditService/ApproveRuling',
+                request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ApproveRulingRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ApproveRulingResponse.FromString,
+                _registered_method=True)
+        self.WithdrawRuling = channel.unary_unary(
+                '/kozyr.game.v1.AuditService/WithdrawRuling',
+                request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.WithdrawRulingRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.WithdrawRulingResponse.FromString,
+                _registered_method=True)
+        self.ListClaims = channel.unary_unary(
+                '/kozyr.game.v1.AuditService/ListClaims',
+                request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ListClaimsRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ListClaimsResponse.FromString,
+                _registered_method=True)
+        self.CollectClaim = channel.unary_unary(
+                '/kozyr.game.v1.AuditService/CollectClaim',
+                request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.CollectClaimRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.CollectClaimResponse.FromString,
+                _registered_method=True)
 
 
 class AuditServiceServicer(object):
@@ -156,7 +186,49 @@ class AuditServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ResolveDispute(self, request, context):
-        """An operator's ruling.
+        """An operator's ruling. One that moves many chips waits for a second operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetDispute(self, request, context):
+        """A dispute: for operators, and for the players of its game without another's complaint.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetEvidence(self, request, context):
+        """Everything there is to judge a dispute by, as one JSON document in pieces. Operators only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ApproveRuling(self, request, context):
+        """A second operator lets a ruling be carried out.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WithdrawRuling(self, request, context):
+        """An operator takes back a ruling that waits for approval; the dispute is open again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListClaims(self, request, context):
+        """What the dispute reserve paid for players who could not. Operators only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CollectClaim(self, request, context):
+        """Collect a claim, as much of it as the player has. Operators only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -214,6 +286,36 @@ def add_AuditServiceServicer_to_server(servicer, server):
                     servicer.ResolveDispute,
                     request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ResolveDisputeRequest.FromString,
                     response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ResolveDisputeResponse.SerializeToString,
+            ),
+            'GetDispute': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetDispute,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.GetDisputeRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.GetDisputeResponse.SerializeToString,
+            ),
+            'GetEvidence': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetEvidence,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.GetEvidenceRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.GetEvidenceResponse.SerializeToString,
+            ),
+            'ApproveRuling': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApproveRuling,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ApproveRulingRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ApproveRulingResponse.SerializeToString,
+            ),
+            'WithdrawRuling': grpc.unary_unary_rpc_method_handler(
+                    servicer.WithdrawRuling,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.WithdrawRulingRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.WithdrawRulingResponse.SerializeToString,
+            ),
+            'ListClaims': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListClaims,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ListClaimsRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ListClaimsResponse.SerializeToString,
+            ),
+            'CollectClaim': grpc.unary_unary_rpc_method_handler(
+                    servicer.CollectClaim,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.CollectClaimRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.CollectClaimResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -487,6 +589,168 @@ class AuditService(object):
             '/kozyr.game.v1.AuditService/ResolveDispute',
             kozyr_dot_game_dot_v1_dot_audit__pb2.ResolveDisputeRequest.SerializeToString,
             kozyr_dot_game_dot_v1_dot_audit__pb2.ResolveDisputeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetDispute(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.game.v1.AuditService/GetDispute',
+            kozyr_dot_game_dot_v1_dot_audit__pb2.GetDisputeRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_audit__pb2.GetDisputeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetEvidence(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/kozyr.game.v1.AuditService/GetEvidence',
+            kozyr_dot_game_dot_v1_dot_audit__pb2.GetEvidenceRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_audit__pb2.GetEvidenceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApproveRuling(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.game.v1.AuditService/ApproveRuling',
+            kozyr_dot_game_dot_v1_dot_audit__pb2.ApproveRulingRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_audit__pb2.ApproveRulingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WithdrawRuling(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.game.v1.AuditService/WithdrawRuling',
+            kozyr_dot_game_dot_v1_dot_audit__pb2.WithdrawRulingRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_audit__pb2.WithdrawRulingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListClaims(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.game.v1.AuditService/ListClaims',
+            kozyr_dot_game_dot_v1_dot_audit__pb2.ListClaimsRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_audit__pb2.ListClaimsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CollectClaim(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.game.v1.AuditService/CollectClaim',
+            kozyr_dot_game_dot_v1_dot_audit__pb2.CollectClaimRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_audit__pb2.CollectClaimResponse.FromString,
             options,
             channel_credentials,
             insecure,

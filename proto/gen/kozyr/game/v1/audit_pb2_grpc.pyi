@@ -54,7 +54,19 @@ class AuditServiceStub:
     ListDisputes: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ListDisputesRequest, _audit_pb2.ListDisputesResponse]
     """Disputes, those about the newest games first: all for operators, a player's own for players."""
     ResolveDispute: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ResolveDisputeRequest, _audit_pb2.ResolveDisputeResponse]
-    """An operator's ruling."""
+    """An operator's ruling. One that moves many chips waits for a second operator."""
+    GetDispute: _grpc.UnaryUnaryMultiCallable[_audit_pb2.GetDisputeRequest, _audit_pb2.GetDisputeResponse]
+    """A dispute: for operators, and for the players of its game without another's complaint."""
+    GetEvidence: _grpc.UnaryStreamMultiCallable[_audit_pb2.GetEvidenceRequest, _audit_pb2.GetEvidenceResponse]
+    """Everything there is to judge a dispute by, as one JSON document in pieces. Operators only."""
+    ApproveRuling: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ApproveRulingRequest, _audit_pb2.ApproveRulingResponse]
+    """A second operator lets a ruling be carried out."""
+    WithdrawRuling: _grpc.UnaryUnaryMultiCallable[_audit_pb2.WithdrawRulingRequest, _audit_pb2.WithdrawRulingResponse]
+    """An operator takes back a ruling that waits for approval; the dispute is open again."""
+    ListClaims: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ListClaimsRequest, _audit_pb2.ListClaimsResponse]
+    """What the dispute reserve paid for players who could not. Operators only."""
+    CollectClaim: _grpc.UnaryUnaryMultiCallable[_audit_pb2.CollectClaimRequest, _audit_pb2.CollectClaimResponse]
+    """Collect a claim, as much of it as the player has. Operators only."""
 
 @_typing.type_check_only
 class AuditServiceAsyncStub(AuditServiceStub):
@@ -82,7 +94,19 @@ class AuditServiceAsyncStub(AuditServiceStub):
     ListDisputes: _aio.UnaryUnaryMultiCallable[_audit_pb2.ListDisputesRequest, _audit_pb2.ListDisputesResponse]  # type: ignore[assignment]
     """Disputes, those about the newest games first: all for operators, a player's own for players."""
     ResolveDispute: _aio.UnaryUnaryMultiCallable[_audit_pb2.ResolveDisputeRequest, _audit_pb2.ResolveDisputeResponse]  # type: ignore[assignment]
-    """An operator's ruling."""
+    """An operator's ruling. One that moves many chips waits for a second operator."""
+    GetDispute: _aio.UnaryUnaryMultiCallable[_audit_pb2.GetDisputeRequest, _audit_pb2.GetDisputeResponse]  # type: ignore[assignment]
+    """A dispute: for operators, and for the players of its game without another's complaint."""
+    GetEvidence: _aio.UnaryStreamMultiCallable[_audit_pb2.GetEvidenceRequest, _audit_pb2.GetEvidenceResponse]  # type: ignore[assignment]
+    """Everything there is to judge a dispute by, as one JSON document in pieces. Operators only."""
+    ApproveRuling: _aio.UnaryUnaryMultiCallable[_audit_pb2.ApproveRulingRequest, _audit_pb2.ApproveRulingResponse]  # type: ignore[assignment]
+    """A second operator lets a ruling be carried out."""
+    WithdrawRuling: _aio.UnaryUnaryMultiCallable[_audit_pb2.WithdrawRulingRequest, _audit_pb2.WithdrawRulingResponse]  # type: ignore[assignment]
+    """An operator takes back a ruling that waits for approval; the dispute is open again."""
+    ListClaims: _aio.UnaryUnaryMultiCallable[_audit_pb2.ListClaimsRequest, _audit_pb2.ListClaimsResponse]  # type: ignore[assignment]
+    """What the dispute reserve paid for players who could not. Operators only."""
+    CollectClaim: _aio.UnaryUnaryMultiCallable[_audit_pb2.CollectClaimRequest, _audit_pb2.CollectClaimResponse]  # type: ignore[assignment]
+    """Collect a claim, as much of it as the player has. Operators only."""
 
 class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
     """For operators; players may export, and dispute, games they sat in."""
@@ -167,6 +191,54 @@ class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _audit_pb2.ResolveDisputeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_audit_pb2.ResolveDisputeResponse, _abc.Awaitable[_audit_pb2.ResolveDisputeResponse]]:
-        """An operator's ruling."""
+        """An operator's ruling. One that moves many chips waits for a second operator."""
+
+    @_abc_1.abstractmethod
+    def GetDispute(
+        self,
+        request: _audit_pb2.GetDisputeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_pb2.GetDisputeResponse, _abc.Awaitable[_audit_pb2.GetDisputeResponse]]:
+        """A dispute: for operators, and for the players of its game without another's complaint."""
+
+    @_abc_1.abstractmethod
+    def GetEvidence(
+        self,
+        request: _audit_pb2.GetEvidenceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_audit_pb2.GetEvidenceResponse], _abc.AsyncIterator[_audit_pb2.GetEvidenceResponse]]:
+        """Everything there is to judge a dispute by, as one JSON document in pieces. Operators only."""
+
+    @_abc_1.abstractmethod
+    def ApproveRuling(
+        self,
+        request: _audit_pb2.ApproveRulingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_pb2.ApproveRulingResponse, _abc.Awaitable[_audit_pb2.ApproveRulingResponse]]:
+        """A second operator lets a ruling be carried out."""
+
+    @_abc_1.abstractmethod
+    def WithdrawRuling(
+        self,
+        request: _audit_pb2.WithdrawRulingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_pb2.WithdrawRulingResponse, _abc.Awaitable[_audit_pb2.WithdrawRulingResponse]]:
+        """An operator takes back a ruling that waits for approval; the dispute is open again."""
+
+    @_abc_1.abstractmethod
+    def ListClaims(
+        self,
+        request: _audit_pb2.ListClaimsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_pb2.ListClaimsResponse, _abc.Awaitable[_audit_pb2.ListClaimsResponse]]:
+        """What the dispute reserve paid for players who could not. Operators only."""
+
+    @_abc_1.abstractmethod
+    def CollectClaim(
+        self,
+        request: _audit_pb2.CollectClaimRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_pb2.CollectClaimResponse, _abc.Awaitable[_audit_pb2.CollectClaimResponse]]:
+        """Collect a claim, as much of it as the player has. Operators only."""
 
 def add_AuditServiceServicer_to_server(servicer: AuditServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -36,6 +36,8 @@ class _AccountKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AccountKi
     """A bot's."""
     ACCOUNT_KIND_ESCROW: _AccountKind.ValueType  # 4
     """Chips held for one game."""
+    ACCOUNT_KIND_DISPUTE_RESERVE: _AccountKind.ValueType  # 5
+    """The one account that pays what a ruling takes from a player who no longer has it."""
 
 class AccountKind(_AccountKind, metaclass=_AccountKindEnumTypeWrapper):
     """What an account is for."""
@@ -50,6 +52,8 @@ ACCOUNT_KIND_BOT: AccountKind.ValueType  # 3
 """A bot's."""
 ACCOUNT_KIND_ESCROW: AccountKind.ValueType  # 4
 """Chips held for one game."""
+ACCOUNT_KIND_DISPUTE_RESERVE: AccountKind.ValueType  # 5
+"""The one account that pays what a ruling takes from a player who no longer has it."""
 Global___AccountKind: _TypeAlias = AccountKind  # noqa: Y015
 
 class _TransferKind:
@@ -70,6 +74,14 @@ class _TransferKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Transfer
     """A finished game pays out."""
     TRANSFER_KIND_VOID: _TransferKind.ValueType  # 5
     """Reserved chips go back."""
+    TRANSFER_KIND_RESERVE_FUNDED: _TransferKind.ValueType  # 6
+    """The house funds the dispute reserve."""
+    TRANSFER_KIND_DISPUTE: _TransferKind.ValueType  # 7
+    """A ruling on a dispute is carried out."""
+    TRANSFER_KIND_CLAIM: _TransferKind.ValueType  # 8
+    """What a ruling could not take is collected."""
+    TRANSFER_KIND_FORFEIT: _TransferKind.ValueType  # 9
+    """A player's last chips go back to the house."""
 
 class TransferKind(_TransferKind, metaclass=_TransferKindEnumTypeWrapper):
     """Why a transfer was made."""
@@ -86,6 +98,14 @@ TRANSFER_KIND_SETTLE: TransferKind.ValueType  # 4
 """A finished game pays out."""
 TRANSFER_KIND_VOID: TransferKind.ValueType  # 5
 """Reserved chips go back."""
+TRANSFER_KIND_RESERVE_FUNDED: TransferKind.ValueType  # 6
+"""The house funds the dispute reserve."""
+TRANSFER_KIND_DISPUTE: TransferKind.ValueType  # 7
+"""A ruling on a dispute is carried out."""
+TRANSFER_KIND_CLAIM: TransferKind.ValueType  # 8
+"""What a ruling could not take is collected."""
+TRANSFER_KIND_FORFEIT: TransferKind.ValueType  # 9
+"""A player's last chips go back to the house."""
 Global___TransferKind: _TypeAlias = TransferKind  # noqa: Y015
 
 class _ReservationState:
@@ -173,6 +193,7 @@ class StatementLine(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     RECORDED_TIME_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    DISPUTE_ID_FIELD_NUMBER: _builtins.int
     transfer_id: _builtins.str
     """The transfer's id."""
     kind: Global___TransferKind.ValueType
@@ -189,6 +210,8 @@ class StatementLine(_message.Message):
     """The reason given, if any."""
     version: _builtins.int
     """The account's version after it."""
+    dispute_id: _builtins.str
+    """The dispute whose ruling moved the chips, if any."""
     @_builtins.property
     def recorded_time(self) -> _timestamp_pb2.Timestamp:
         """When it was recorded."""
@@ -205,10 +228,11 @@ class StatementLine(_message.Message):
         reason: _builtins.str = ...,
         recorded_time: _timestamp_pb2.Timestamp | None = ...,
         version: _builtins.int = ...,
+        dispute_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["recorded_time", b"recorded_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["balance_after", b"balance_after", "balance_before", b"balance_before", "chips", b"chips", "game_id", b"game_id", "kind", b"kind", "reason", b"reason", "recorded_time", b"recorded_time", "transfer_id", b"transfer_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balance_after", b"balance_after", "balance_before", b"balance_before", "chips", b"chips", "dispute_id", b"dispute_id", "game_id", b"game_id", "kind", b"kind", "reason", b"reason", "recorded_time", b"recorded_time", "transfer_id", b"transfer_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -961,3 +985,459 @@ class ListReservationsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListReservationsResponse: _TypeAlias = ListReservationsResponse  # noqa: Y015
+
+@_typing.final
+class FundReserveRequest(_message.Message):
+    """Chips for the dispute reserve."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    chips: _builtins.int
+    """How many chips, at least 1."""
+    reason: _builtins.str
+    """Why, 1 to 200 characters."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        chips: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips", b"chips", "reason", b"reason", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FundReserveRequest: _TypeAlias = FundReserveRequest  # noqa: Y015
+
+@_typing.final
+class FundReserveResponse(_message.Message):
+    """The reserve after it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCOUNT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def account(self) -> Global___Account:
+        """The account."""
+
+    def __init__(
+        self,
+        *,
+        account: Global___Account | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["account", b"account"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FundReserveResponse: _TypeAlias = FundReserveResponse  # noqa: Y015
+
+@_typing.final
+class Compensation(_message.Message):
+    """What an account gains (positive) or loses by a ruling."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCOUNT_ID_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    account_id: _builtins.str
+    """Whose chips."""
+    chips: _builtins.int
+    """How many."""
+    def __init__(
+        self,
+        *,
+        account_id: _builtins.str = ...,
+        chips: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_id", b"account_id", "chips", b"chips"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Compensation: _TypeAlias = Compensation  # noqa: Y015
+
+@_typing.final
+class CompensateRequest(_message.Message):
+    """A ruling to carry out."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    DISPUTE_ID_FIELD_NUMBER: _builtins.int
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    MOVES_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    dispute_id: _builtins.str
+    """The dispute."""
+    game_id: _builtins.str
+    """The game it is about."""
+    @_builtins.property
+    def moves(self) -> _containers.RepeatedCompositeFieldContainer[Global___Compensation]:
+        """What each player gains or loses: two players or more, each once, zero in all."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        dispute_id: _builtins.str = ...,
+        game_id: _builtins.str = ...,
+        moves: _abc.Iterable[Global___Compensation] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispute_id", b"dispute_id", "game_id", b"game_id", "moves", b"moves", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompensateRequest: _TypeAlias = CompensateRequest  # noqa: Y015
+
+@_typing.final
+class CompensateResponse(_message.Message):
+    """The ruling is carried out."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRANSFER_ID_FIELD_NUMBER: _builtins.int
+    CLAIMS_FIELD_NUMBER: _builtins.int
+    transfer_id: _builtins.str
+    """The transfer."""
+    @_builtins.property
+    def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Compensation]:
+        """What the dispute reserve gave for players who could not pay all of it, positive chips."""
+
+    def __init__(
+        self,
+        *,
+        transfer_id: _builtins.str = ...,
+        claims: _abc.Iterable[Global___Compensation] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims", "transfer_id", b"transfer_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompensateResponse: _TypeAlias = CompensateResponse  # noqa: Y015
+
+@_typing.final
+class CollectRequest(_message.Message):
+    """A claim to collect."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    DISPUTE_ID_FIELD_NUMBER: _builtins.int
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    ACCOUNT_ID_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    dispute_id: _builtins.str
+    """The dispute."""
+    game_id: _builtins.str
+    """The game it is about."""
+    account_id: _builtins.str
+    """Who is to pay."""
+    chips: _builtins.int
+    """How many chips at most, at least 1."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        dispute_id: _builtins.str = ...,
+        game_id: _builtins.str = ...,
+        account_id: _builtins.str = ...,
+        chips: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_id", b"account_id", "chips", b"chips", "dispute_id", b"dispute_id", "game_id", b"game_id", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CollectRequest: _TypeAlias = CollectRequest  # noqa: Y015
+
+@_typing.final
+class CollectResponse(_message.Message):
+    """What was collected."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRANSFER_ID_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    transfer_id: _builtins.str
+    """The transfer."""
+    chips: _builtins.int
+    """How many chips the account had for it, at least 1."""
+    def __init__(
+        self,
+        *,
+        transfer_id: _builtins.str = ...,
+        chips: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips", b"chips", "transfer_id", b"transfer_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CollectResponse: _TypeAlias = CollectResponse  # noqa: Y015
+
+@_typing.final
+class GamePosting(_message.Message):
+    """A posting of a transfer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCOUNT_ID_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    BALANCE_BEFORE_FIELD_NUMBER: _builtins.int
+    BALANCE_AFTER_FIELD_NUMBER: _builtins.int
+    account_id: _builtins.str
+    """The account."""
+    chips: _builtins.int
+    """The chips that came (positive) or went (negative)."""
+    balance_before: _builtins.int
+    """The balance before."""
+    balance_after: _builtins.int
+    """The balance after."""
+    def __init__(
+        self,
+        *,
+        account_id: _builtins.str = ...,
+        chips: _builtins.int = ...,
+        balance_before: _builtins.int = ...,
+        balance_after: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_id", b"account_id", "balance_after", b"balance_after", "balance_before", b"balance_before", "chips", b"chips"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GamePosting: _TypeAlias = GamePosting  # noqa: Y015
+
+@_typing.final
+class GameTransfer(_message.Message):
+    """A transfer that concerns a game."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRANSFER_ID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DISPUTE_ID_FIELD_NUMBER: _builtins.int
+    RECORDED_TIME_FIELD_NUMBER: _builtins.int
+    POSTINGS_FIELD_NUMBER: _builtins.int
+    transfer_id: _builtins.str
+    """The transfer's id."""
+    kind: Global___TransferKind.ValueType
+    """Why it was made."""
+    reason: _builtins.str
+    """The reason given, if any."""
+    dispute_id: _builtins.str
+    """The dispute whose ruling it carries out, if any."""
+    @_builtins.property
+    def recorded_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was recorded."""
+
+    @_builtins.property
+    def postings(self) -> _containers.RepeatedCompositeFieldContainer[Global___GamePosting]:
+        """Its postings."""
+
+    def __init__(
+        self,
+        *,
+        transfer_id: _builtins.str = ...,
+        kind: Global___TransferKind.ValueType = ...,
+        reason: _builtins.str = ...,
+        dispute_id: _builtins.str = ...,
+        recorded_time: _timestamp_pb2.Timestamp | None = ...,
+        postings: _abc.Iterable[Global___GamePosting] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["recorded_time", b"recorded_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispute_id", b"dispute_id", "kind", b"kind", "postings", b"postings", "reason", b"reason", "recorded_time", b"recorded_time", "transfer_id", b"transfer_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GameTransfer: _TypeAlias = GameTransfer  # noqa: Y015
+
+@_typing.final
+class ListGameTransfersRequest(_message.Message):
+    """Which game's transfers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    game_id: _builtins.str
+    """The game."""
+    page_size: _builtins.int
+    """How many at most, 1 to 200; 0 means 50."""
+    page_token: _builtins.str
+    """Where to go on."""
+    def __init__(
+        self,
+        *,
+        game_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListGameTransfersRequest: _TypeAlias = ListGameTransfersRequest  # noqa: Y015
+
+@_typing.final
+class ListGameTransfersResponse(_message.Message):
+    """A page of a game's transfers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRANSFERS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where to go on; empty at the end."""
+    @_builtins.property
+    def transfers(self) -> _containers.RepeatedCompositeFieldContainer[Global___GameTransfer]:
+        """Transfers, oldest first."""
+
+    def __init__(
+        self,
+        *,
+        transfers: _abc.Iterable[Global___GameTransfer] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "transfers", b"transfers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListGameTransfersResponse: _TypeAlias = ListGameTransfersResponse  # noqa: Y015
+
+@_typing.final
+class ForfeitRequest(_message.Message):
+    """Whose chips to give back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    ACCOUNT_ID_FIELD_NUMBER: _builtins.int
+    FORFEIT_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    account_id: _builtins.str
+    """The player's account."""
+    forfeit: _builtins.bool
+    """Whether chips may be given back; if not, the call is refused unless there are none."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        account_id: _builtins.str = ...,
+        forfeit: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_id", b"account_id", "forfeit", b"forfeit", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForfeitRequest: _TypeAlias = ForfeitRequest  # noqa: Y015
+
+@_typing.final
+class ForfeitResponse(_message.Message):
+    """The account is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHIPS_FIELD_NUMBER: _builtins.int
+    chips: _builtins.int
+    """How many chips went back, by this request."""
+    def __init__(
+        self,
+        *,
+        chips: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips", b"chips"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForfeitResponse: _TypeAlias = ForfeitResponse  # noqa: Y015
+
+@_typing.final
+class ListHoldingsRequest(_message.Message):
+    """Whose reservations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCOUNT_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    account_id: _builtins.str
+    """The account's id; empty: the caller's own."""
+    page_size: _builtins.int
+    """How many at most, 1 to 200; 0 means 50."""
+    page_token: _builtins.str
+    """Where to go on."""
+    def __init__(
+        self,
+        *,
+        account_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_id", b"account_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListHoldingsRequest: _TypeAlias = ListHoldingsRequest  # noqa: Y015
+
+@_typing.final
+class ListHoldingsResponse(_message.Message):
+    """A page of reservations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESERVATIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where to go on; empty at the end."""
+    @_builtins.property
+    def reservations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reservation]:
+        """Reservations, newest first."""
+
+    def __init__(
+        self,
+        *,
+        reservations: _abc.Iterable[Global___Reservation] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "reservations", b"reservations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListHoldingsResponse: _TypeAlias = ListHoldingsResponse  # noqa: Y015

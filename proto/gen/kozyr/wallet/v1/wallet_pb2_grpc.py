@@ -91,6 +91,36 @@ class WalletServiceStub(object):
                 request_serializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListReservationsRequest.SerializeToString,
                 response_deserializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListReservationsResponse.FromString,
                 _registered_method=True)
+        self.FundReserve = channel.unary_unary(
+                '/kozyr.wallet.v1.WalletService/FundReserve',
+                request_serializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.FundReserveRequest.SerializeToString,
+                response_deserializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.FundReserveResponse.FromString,
+                _registered_method=True)
+        self.Compensate = channel.unary_unary(
+                '/kozyr.wallet.v1.WalletService/Compensate',
+                request_serializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.CompensateRequest.SerializeToString,
+                response_deserializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.CompensateResponse.FromString,
+                _registered_method=True)
+        self.Collect = channel.unary_unary(
+                '/kozyr.wallet.v1.WalletService/Collect',
+                request_serializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.CollectRequest.SerializeToString,
+                response_deserializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.CollectResponse.FromString,
+                _registered_method=True)
+        self.ListGameTransfers = channel.unary_unary(
+                '/kozyr.wallet.v1.WalletService/ListGameTransfers',
+                request_serializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListGameTransfersRequest.SerializeToString,
+                response_deserializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListGameTransfersResponse.FromString,
+                _registered_method=True)
+        self.Forfeit = channel.unary_unary(
+                '/kozyr.wallet.v1.WalletService/Forfeit',
+                request_serializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ForfeitRequest.SerializeToString,
+                response_deserializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ForfeitResponse.FromString,
+                _registered_method=True)
+        self.ListHoldings = channel.unary_unary(
+                '/kozyr.wallet.v1.WalletService/ListHoldings',
+                request_serializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListHoldingsRequest.SerializeToString,
+                response_deserializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListHoldingsResponse.FromString,
+                _registered_method=True)
 
 
 class WalletServiceServicer(object):
@@ -176,6 +206,48 @@ class WalletServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FundReserve(self, request, context):
+        """Give chips from the house to the dispute reserve, with a reason. Operators only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Compensate(self, request, context):
+        """Carry out a ruling on a dispute about a settled game. Called by games only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Collect(self, request, context):
+        """Collect what a ruling could not take from a player. Called by games only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListGameTransfers(self, request, context):
+        """All transfers that concern a game, with their postings. Operators and games.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Forfeit(self, request, context):
+        """Give all of a player's chips back to the house. Called by the lobby only, when he is erased.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListHoldings(self, request, context):
+        """Reservations whose chips games hold now, newest first: one's own, or any for operators.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WalletServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -233,6 +305,36 @@ def add_WalletServiceServicer_to_server(servicer, server):
                     servicer.ListReservations,
                     request_deserializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListReservationsRequest.FromString,
                     response_serializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListReservationsResponse.SerializeToString,
+            ),
+            'FundReserve': grpc.unary_unary_rpc_method_handler(
+                    servicer.FundReserve,
+                    request_deserializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.FundReserveRequest.FromString,
+                    response_serializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.FundReserveResponse.SerializeToString,
+            ),
+            'Compensate': grpc.unary_unary_rpc_method_handler(
+                    servicer.Compensate,
+                    request_deserializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.CompensateRequest.FromString,
+                    response_serializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.CompensateResponse.SerializeToString,
+            ),
+            'Collect': grpc.unary_unary_rpc_method_handler(
+                    servicer.Collect,
+                    request_deserializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.CollectRequest.FromString,
+                    response_serializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.CollectResponse.SerializeToString,
+            ),
+            'ListGameTransfers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListGameTransfers,
+                    request_deserializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListGameTransfersRequest.FromString,
+                    response_serializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListGameTransfersResponse.SerializeToString,
+            ),
+            'Forfeit': grpc.unary_unary_rpc_method_handler(
+                    servicer.Forfeit,
+                    request_deserializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ForfeitRequest.FromString,
+                    response_serializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ForfeitResponse.SerializeToString,
+            ),
+            'ListHoldings': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListHoldings,
+                    request_deserializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListHoldingsRequest.FromString,
+                    response_serializer=kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListHoldingsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -534,6 +636,168 @@ class WalletService(object):
             '/kozyr.wallet.v1.WalletService/ListReservations',
             kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListReservationsRequest.SerializeToString,
             kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListReservationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FundReserve(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.wallet.v1.WalletService/FundReserve',
+            kozyr_dot_wallet_dot_v1_dot_wallet__pb2.FundReserveRequest.SerializeToString,
+            kozyr_dot_wallet_dot_v1_dot_wallet__pb2.FundReserveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Compensate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.wallet.v1.WalletService/Compensate',
+            kozyr_dot_wallet_dot_v1_dot_wallet__pb2.CompensateRequest.SerializeToString,
+            kozyr_dot_wallet_dot_v1_dot_wallet__pb2.CompensateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Collect(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.wallet.v1.WalletService/Collect',
+            kozyr_dot_wallet_dot_v1_dot_wallet__pb2.CollectRequest.SerializeToString,
+            kozyr_dot_wallet_dot_v1_dot_wallet__pb2.CollectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListGameTransfers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.wallet.v1.WalletService/ListGameTransfers',
+            kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListGameTransfersRequest.SerializeToString,
+            kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListGameTransfersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Forfeit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.wallet.v1.WalletService/Forfeit',
+            kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ForfeitRequest.SerializeToString,
+            kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ForfeitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListHoldings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.wallet.v1.WalletService/ListHoldings',
+            kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListHoldingsRequest.SerializeToString,
+            kozyr_dot_wallet_dot_v1_dot_wallet__pb2.ListHoldingsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -59,6 +59,18 @@ class WalletServiceStub:
     """All balances by kind, and whether they sum to zero. Operators only."""
     ListReservations: _grpc.UnaryUnaryMultiCallable[_wallet_pb2.ListReservationsRequest, _wallet_pb2.ListReservationsResponse]
     """A game's reservations and what became of them. Operators and services."""
+    FundReserve: _grpc.UnaryUnaryMultiCallable[_wallet_pb2.FundReserveRequest, _wallet_pb2.FundReserveResponse]
+    """Give chips from the house to the dispute reserve, with a reason. Operators only."""
+    Compensate: _grpc.UnaryUnaryMultiCallable[_wallet_pb2.CompensateRequest, _wallet_pb2.CompensateResponse]
+    """Carry out a ruling on a dispute about a settled game. Called by games only."""
+    Collect: _grpc.UnaryUnaryMultiCallable[_wallet_pb2.CollectRequest, _wallet_pb2.CollectResponse]
+    """Collect what a ruling could not take from a player. Called by games only."""
+    ListGameTransfers: _grpc.UnaryUnaryMultiCallable[_wallet_pb2.ListGameTransfersRequest, _wallet_pb2.ListGameTransfersResponse]
+    """All transfers that concern a game, with their postings. Operators and games."""
+    Forfeit: _grpc.UnaryUnaryMultiCallable[_wallet_pb2.ForfeitRequest, _wallet_pb2.ForfeitResponse]
+    """Give all of a player's chips back to the house. Called by the lobby only, when he is erased."""
+    ListHoldings: _grpc.UnaryUnaryMultiCallable[_wallet_pb2.ListHoldingsRequest, _wallet_pb2.ListHoldingsResponse]
+    """Reservations whose chips games hold now, newest first: one's own, or any for operators."""
 
 @_typing.type_check_only
 class WalletServiceAsyncStub(WalletServiceStub):
@@ -91,6 +103,18 @@ class WalletServiceAsyncStub(WalletServiceStub):
     """All balances by kind, and whether they sum to zero. Operators only."""
     ListReservations: _aio.UnaryUnaryMultiCallable[_wallet_pb2.ListReservationsRequest, _wallet_pb2.ListReservationsResponse]  # type: ignore[assignment]
     """A game's reservations and what became of them. Operators and services."""
+    FundReserve: _aio.UnaryUnaryMultiCallable[_wallet_pb2.FundReserveRequest, _wallet_pb2.FundReserveResponse]  # type: ignore[assignment]
+    """Give chips from the house to the dispute reserve, with a reason. Operators only."""
+    Compensate: _aio.UnaryUnaryMultiCallable[_wallet_pb2.CompensateRequest, _wallet_pb2.CompensateResponse]  # type: ignore[assignment]
+    """Carry out a ruling on a dispute about a settled game. Called by games only."""
+    Collect: _aio.UnaryUnaryMultiCallable[_wallet_pb2.CollectRequest, _wallet_pb2.CollectResponse]  # type: ignore[assignment]
+    """Collect what a ruling could not take from a player. Called by games only."""
+    ListGameTransfers: _aio.UnaryUnaryMultiCallable[_wallet_pb2.ListGameTransfersRequest, _wallet_pb2.ListGameTransfersResponse]  # type: ignore[assignment]
+    """All transfers that concern a game, with their postings. Operators and games."""
+    Forfeit: _aio.UnaryUnaryMultiCallable[_wallet_pb2.ForfeitRequest, _wallet_pb2.ForfeitResponse]  # type: ignore[assignment]
+    """Give all of a player's chips back to the house. Called by the lobby only, when he is erased."""
+    ListHoldings: _aio.UnaryUnaryMultiCallable[_wallet_pb2.ListHoldingsRequest, _wallet_pb2.ListHoldingsResponse]  # type: ignore[assignment]
+    """Reservations whose chips games hold now, newest first: one's own, or any for operators."""
 
 class WalletServiceServicer(metaclass=_abc_1.ABCMeta):
     """The ledger. Every change names a `request_id`; the same id with the same request acts once, the
@@ -186,5 +210,53 @@ class WalletServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_wallet_pb2.ListReservationsResponse, _abc.Awaitable[_wallet_pb2.ListReservationsResponse]]:
         """A game's reservations and what became of them. Operators and services."""
+
+    @_abc_1.abstractmethod
+    def FundReserve(
+        self,
+        request: _wallet_pb2.FundReserveRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_wallet_pb2.FundReserveResponse, _abc.Awaitable[_wallet_pb2.FundReserveResponse]]:
+        """Give chips from the house to the dispute reserve, with a reason. Operators only."""
+
+    @_abc_1.abstractmethod
+    def Compensate(
+        self,
+        request: _wallet_pb2.CompensateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_wallet_pb2.CompensateResponse, _abc.Awaitable[_wallet_pb2.CompensateResponse]]:
+        """Carry out a ruling on a dispute about a settled game. Called by games only."""
+
+    @_abc_1.abstractmethod
+    def Collect(
+        self,
+        request: _wallet_pb2.CollectRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_wallet_pb2.CollectResponse, _abc.Awaitable[_wallet_pb2.CollectResponse]]:
+        """Collect what a ruling could not take from a player. Called by games only."""
+
+    @_abc_1.abstractmethod
+    def ListGameTransfers(
+        self,
+        request: _wallet_pb2.ListGameTransfersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_wallet_pb2.ListGameTransfersResponse, _abc.Awaitable[_wallet_pb2.ListGameTransfersResponse]]:
+        """All transfers that concern a game, with their postings. Operators and games."""
+
+    @_abc_1.abstractmethod
+    def Forfeit(
+        self,
+        request: _wallet_pb2.ForfeitRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_wallet_pb2.ForfeitResponse, _abc.Awaitable[_wallet_pb2.ForfeitResponse]]:
+        """Give all of a player's chips back to the house. Called by the lobby only, when he is erased."""
+
+    @_abc_1.abstractmethod
+    def ListHoldings(
+        self,
+        request: _wallet_pb2.ListHoldingsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_wallet_pb2.ListHoldingsResponse, _abc.Awaitable[_wallet_pb2.ListHoldingsResponse]]:
+        """Reservations whose chips games hold now, newest first: one's own, or any for operators."""
 
 def add_WalletServiceServicer_to_server(servicer: WalletServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

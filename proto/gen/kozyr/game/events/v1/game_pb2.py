@@ -23,51 +23,68 @@ _sym_db = _symbol_database.Default()
 
 
 from kozyr.cards.v1 import cards_pb2 as kozyr_dot_cards_dot_v1_dot_cards__pb2
+from kozyr.game.v1 import audit_pb2 as kozyr_dot_game_dot_v1_dot_audit__pb2
 from kozyr.game.v1 import variant_pb2 as kozyr_dot_game_dot_v1_dot_variant__pb2
 from kozyr.game.v1 import view_pb2 as kozyr_dot_game_dot_v1_dot_view__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fkozyr/game/events/v1/game.proto\x12\x14kozyr.game.events.v1\x1a\x1akozyr/cards/v1/cards.proto\x1a\x1bkozyr/game/v1/variant.proto\x1a\x18kozyr/game/v1/view.proto\"b\n\x08Metadata\x12\r\n\x05\x61\x63tor\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12&\n\x05level\x18\x04 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\"\x85\x01\n\nSeatOpened\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12/\n\tbot_level\x18\x02 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevelH\x00\x88\x01\x01\x12\r\n\x05stack\x18\x03 \x01(\x03\x12\x16\n\x0ereservation_id\x18\x04 \x01(\tB\x0c\n\n_bot_level\"\xca\x02\n\nGameOpened\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\r\n\x05rules\x18\x02 \x01(\t\x12+\n\x07options\x18\x03 \x01(\x0b\x32\x1a.kozyr.game.v1.GameOptions\x12/\n\x05seats\x18\x04 \x03(\x0b\x32 .kozyr.game.events.v1.SeatOpened\x12\x18\n\x0blast_winner\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x0f\n\x07turn_ms\x18\x06 \x01(\x05\x12\x0f\n\x07seed_ms\x18\x07 \x01(\x05\x12\x12\n\nspectators\x18\x08 \x01(\x08\x12\x32\n\rabsent_policy\x18\t \x01(\x0e\x32\x1b.kozyr.game.v1.AbsentPolicy\x12\x18\n\x10server_seed_hash\x18\n \x01(\x0c\x12\x0f\n\x07game_id\x18\x0b \x01(\tB\x0e\n\x0c_last_winner\"9\n\x10GameOpenedSecret\x12\x13\n\x0bserver_seed\x18\x01 \x01(\x0c\x12\x10\n\x08\x62ot_seed\x18\x02 \x01(\x0c\"+\n\rSeedCommitted\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0c\n\x04hash\x18\x02 \x01(\x0c\"\x1f\n\rCommitsClosed\x12\x0e\n\x06\x61\x62sent\x18\x01 \x03(\x05\"*\n\x0cSeedRevealed\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0c\n\x04seed\x18\x02 \x01(\x0c\"\x1d\n\x0bSeedsClosed\x12\x0e\n\x06\x61\x62sent\x18\x01 \x03(\x05\"U\n\nDealSeeded\x12\x0c\n\x04\x64\x65\x61l\x18\x01 \x01(\x05\x12\x11\n\tseed_hash\x18\x02 \x01(\x0c\x12\x17\n\ncards_root\x18\x03 \x01(\x0cH\x00\x88\x01\x01\x42\r\n\x0b_cards_root\"0\n\rClockCredited\x12\x0c\n\x04turn\x18\x01 \x01(\x05\x12\x11\n\tcredit_ms\x18\x02 \x01(\x05\"?\n\x0b\x44roppedCard\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\"\n\x04\x63\x61rd\x18\x02 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"\x82\x01\n\x0c\x44\x65\x61lRevealed\x12\x0c\n\x04\x64\x65\x61l\x18\x01 \x01(\x05\x12\x0c\n\x04seed\x18\x02 \x01(\x0c\x12\"\n\x04\x64\x65\x63k\x18\x03 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\x12\x32\n\x07\x64ropped\x18\x04 \x03(\x0b\x32!.kozyr.game.events.v1.DroppedCard\"\x1b\n\x0b\x42otTookOver\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"\x1e\n\x0ePlayerReturned\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"J\n\x0cGameFinished\x12%\n\x06result\x18\x01 \x01(\x0b\x32\x15.kozyr.game.v1.Result\x12\x13\n\x0bserver_seed\x18\x02 \x01(\x0c\"4\n\rGameCancelled\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x13\n\x0bserver_seed\x18\x02 \x01(\x0c\"W\n\rDisputeOpened\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x11\n\tplayer_id\x18\x03 \x01(\t\x12\x11\n\tcomplaint\x18\x04 \x01(\t\"E\n\x0c\x44isputeRuled\x12\x0e\n\x06upheld\x18\x01 \x01(\x08\x12\x13\n\x0b\x65xplanation\x18\x02 \x01(\t\x12\x10\n\x08operator\x18\x03 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fkozyr/game/events/v1/game.proto\x12\x14kozyr.game.events.v1\x1a\x1akozyr/cards/v1/cards.proto\x1a\x19kozyr/game/v1/audit.proto\x1a\x1bkozyr/game/v1/variant.proto\x1a\x18kozyr/game/v1/view.proto\"b\n\x08Metadata\x12\r\n\x05\x61\x63tor\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12&\n\x05level\x18\x04 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\"\x85\x01\n\nSeatOpened\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12/\n\tbot_level\x18\x02 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevelH\x00\x88\x01\x01\x12\r\n\x05stack\x18\x03 \x01(\x03\x12\x16\n\x0ereservation_id\x18\x04 \x01(\tB\x0c\n\n_bot_level\"\xca\x02\n\nGameOpened\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\r\n\x05rules\x18\x02 \x01(\t\x12+\n\x07options\x18\x03 \x01(\x0b\x32\x1a.kozyr.game.v1.GameOptions\x12/\n\x05seats\x18\x04 \x03(\x0b\x32 .kozyr.game.events.v1.SeatOpened\x12\x18\n\x0blast_winner\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x0f\n\x07turn_ms\x18\x06 \x01(\x05\x12\x0f\n\x07seed_ms\x18\x07 \x01(\x05\x12\x12\n\nspectators\x18\x08 \x01(\x08\x12\x32\n\rabsent_policy\x18\t \x01(\x0e\x32\x1b.kozyr.game.v1.AbsentPolicy\x12\x18\n\x10server_seed_hash\x18\n \x01(\x0c\x12\x0f\n\x07game_id\x18\x0b \x01(\tB\x0e\n\x0c_last_winner\"9\n\x10GameOpenedSecret\x12\x13\n\x0bserver_seed\x18\x01 \x01(\x0c\x12\x10\n\x08\x62ot_seed\x18\x02 \x01(\x0c\"+\n\rSeedCommitted\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0c\n\x04hash\x18\x02 \x01(\x0c\"\x1f\n\rCommitsClosed\x12\x0e\n\x06\x61\x62sent\x18\x01 \x03(\x05\"*\n\x0cSeedRevealed\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0c\n\x04seed\x18\x02 \x01(\x0c\"\x1d\n\x0bSeedsClosed\x12\x0e\n\x06\x61\x62sent\x18\x01 \x03(\x05\"U\n\nDealSeeded\x12\x0c\n\x04\x64\x65\x61l\x18\x01 \x01(\x05\x12\x11\n\tseed_hash\x18\x02 \x01(\x0c\x12\x17\n\ncards_root\x18\x03 \x01(\x0cH\x00\x88\x01\x01\x42\r\n\x0b_cards_root\"0\n\rClockCredited\x12\x0c\n\x04turn\x18\x01 \x01(\x05\x12\x11\n\tcredit_ms\x18\x02 \x01(\x05\"?\n\x0b\x44roppedCard\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\"\n\x04\x63\x61rd\x18\x02 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"\x82\x01\n\x0c\x44\x65\x61lRevealed\x12\x0c\n\x04\x64\x65\x61l\x18\x01 \x01(\x05\x12\x0c\n\x04seed\x18\x02 \x01(\x0c\x12\"\n\x04\x64\x65\x63k\x18\x03 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\x12\x32\n\x07\x64ropped\x18\x04 \x03(\x0b\x32!.kozyr.game.events.v1.DroppedCard\"\x1b\n\x0b\x42otTookOver\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"\x1e\n\x0ePlayerReturned\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"J\n\x0cGameFinished\x12%\n\x06result\x18\x01 \x01(\x0b\x32\x15.kozyr.game.v1.Result\x12\x13\n\x0bserver_seed\x18\x02 \x01(\x0c\"4\n\rGameCancelled\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x13\n\x0bserver_seed\x18\x02 \x01(\x0c\"\x8b\x01\n\rDisputeOpened\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x11\n\tplayer_id\x18\x03 \x01(\t\x12\x11\n\tcomplaint\x18\x04 \x01(\t\x12\x1d\n\x10\x63omplaint_digest\x18\x05 \x01(\x0cH\x00\x88\x01\x01\x42\x13\n\x11_complaint_digest\"\xc6\x02\n\x0c\x44isputeRuled\x12\x0e\n\x06upheld\x18\x01 \x01(\x08\x12\x13\n\x0b\x65xplanation\x18\x02 \x01(\t\x12\x10\n\x08operator\x18\x03 \x01(\t\x12\x1f\n\x12\x65xplanation_digest\x18\x04 \x01(\x0cH\x00\x88\x01\x01\x12*\n\x06remedy\x18\x05 \x01(\x0e\x32\x15.kozyr.game.v1.RemedyH\x01\x88\x01\x01\x12\x30\n\x05moves\x18\x06 \x03(\x0b\x32!.kozyr.game.events.v1.DisputeMove\x12\x1b\n\x0erulings_before\x18\x07 \x01(\x05H\x02\x88\x01\x01\x12\x1b\n\x0eneeds_approval\x18\x08 \x01(\x08H\x03\x88\x01\x01\x42\x15\n\x13_explanation_digestB\t\n\x07_remedyB\x11\n\x0f_rulings_beforeB\x11\n\x0f_needs_approval\"/\n\x0b\x44isputeMove\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12\r\n\x05\x63hips\x18\x02 \x01(\x03\"\"\n\x0eRulingApproved\x12\x10\n\x08operator\x18\x01 \x01(\t\"3\n\x0fRulingWithdrawn\x12\x10\n\x08operator\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x1f\n\rRulingRefused\x12\x0e\n\x06reason\x18\x01 \x01(\t\"T\n\nRulingPaid\x12\x13\n\x0btransfer_id\x18\x01 \x01(\t\x12\x31\n\x06\x63laims\x18\x02 \x03(\x0b\x32!.kozyr.game.events.v1.DisputeMove\"A\n\x0b\x43laimCalled\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12\r\n\x05\x63hips\x18\x02 \x01(\x03\x12\x10\n\x08operator\x18\x03 \x01(\t\"G\n\x0e\x43laimCollected\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12\r\n\x05\x63hips\x18\x02 \x01(\x03\x12\x13\n\x0btransfer_id\x18\x03 \x01(\t\"1\n\x0c\x43laimRefused\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kozyr.game.events.v1.game_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_METADATA']._serialized_start=140
-  _globals['_METADATA']._serialized_end=238
-  _globals['_SEATOPENED']._serialized_start=241
-  _globals['_SEATOPENED']._serialized_end=374
-  _globals['_GAMEOPENED']._serialized_start=377
-  _globals['_GAMEOPENED']._serialized_end=707
-  _globals['_GAMEOPENEDSECRET']._serialized_start=709
-  _globals['_GAMEOPENEDSECRET']._serialized_end=766
-  _globals['_SEEDCOMMITTED']._serialized_start=768
-  _globals['_SEEDCOMMITTED']._serialized_end=811
-  _globals['_COMMITSCLOSED']._serialized_start=813
-  _globals['_COMMITSCLOSED']._serialized_end=844
-  _globals['_SEEDREVEALED']._serialized_start=846
-  _globals['_SEEDREVEALED']._serialized_end=888
-  _globals['_SEEDSCLOSED']._serialized_start=890
-  _globals['_SEEDSCLOSED']._serialized_end=919
-  _globals['_DEALSEEDED']._serialized_start=921
-  _globals['_DEALSEEDED']._serialized_end=1006
-  _globals['_CLOCKCREDITED']._serialized_start=1008
-  _globals['_CLOCKCREDITED']._serialized_end=1056
-  _globals['_DROPPEDCARD']._serialized_start=1058
-  _globals['_DROPPEDCARD']._serialized_end=1121
-  _globals['_DEALREVEALED']._serialized_start=1124
-  _globals['_DEALREVEALED']._serialized_end=1254
-  _globals['_BOTTOOKOVER']._serialized_start=1256
-  _globals['_BOTTOOKOVER']._serialized_end=1283
-  _globals['_PLAYERRETURNED']._serialized_start=1285
-  _globals['_PLAYERRETURNED']._serialized_end=1315
-  _globals['_GAMEFINISHED']._serialized_start=1317
-  _globals['_GAMEFINISHED']._serialized_end=1391
-  _globals['_GAMECANCELLED']._serialized_start=1393
-  _globals['_GAMECANCELLED']._serialized_end=1445
-  _globals['_DISPUTEOPENED']._serialized_start=1447
-  _globals['_DISPUTEOPENED']._serialized_end=1534
-  _globals['_DISPUTERULED']._serialized_start=1536
-  _globals['_DISPUTERULED']._serialized_end=1605
+  _globals['_METADATA']._serialized_start=167
+  _globals['_METADATA']._serialized_end=265
+  _globals['_SEATOPENED']._serialized_start=268
+  _globals['_SEATOPENED']._serialized_end=401
+  _globals['_GAMEOPENED']._serialized_start=404
+  _globals['_GAMEOPENED']._serialized_end=734
+  _globals['_GAMEOPENEDSECRET']._serialized_start=736
+  _globals['_GAMEOPENEDSECRET']._serialized_end=793
+  _globals['_SEEDCOMMITTED']._serialized_start=795
+  _globals['_SEEDCOMMITTED']._serialized_end=838
+  _globals['_COMMITSCLOSED']._serialized_start=840
+  _globals['_COMMITSCLOSED']._serialized_end=871
+  _globals['_SEEDREVEALED']._serialized_start=873
+  _globals['_SEEDREVEALED']._serialized_end=915
+  _globals['_SEEDSCLOSED']._serialized_start=917
+  _globals['_SEEDSCLOSED']._serialized_end=946
+  _globals['_DEALSEEDED']._serialized_start=948
+  _globals['_DEALSEEDED']._serialized_end=1033
+  _globals['_CLOCKCREDITED']._serialized_start=1035
+  _globals['_CLOCKCREDITED']._serialized_end=1083
+  _globals['_DROPPEDCARD']._serialized_start=1085
+  _globals['_DROPPEDCARD']._serialized_end=1148
+  _globals['_DEALREVEALED']._serialized_start=1151
+  _globals['_DEALREVEALED']._serialized_end=1281
+  _globals['_BOTTOOKOVER']._serialized_start=1283
+  _globals['_BOTTOOKOVER']._serialized_end=1310
+  _globals['_PLAYERRETURNED']._serialized_start=1312
+  _globals['_PLAYERRETURNED']._serialized_end=1342
+  _globals['_GAMEFINISHED']._serialized_start=1344
+  _globals['_GAMEFINISHED']._serialized_end=1418
+  _globals['_GAMECANCELLED']._serialized_start=1420
+  _globals['_GAMECANCELLED']._serialized_end=1472
+  _globals['_DISPUTEOPENED']._serialized_start=1475
+  _globals['_DISPUTEOPENED']._serialized_end=1614
+  _globals['_DISPUTERULED']._serialized_start=1617
+  _globals['_DISPUTERULED']._serialized_end=1943
+  _globals['_DISPUTEMOVE']._serialized_start=1945
+  _globals['_DISPUTEMOVE']._serialized_end=1992
+  _globals['_RULINGAPPROVED']._serialized_start=1994
+  _globals['_RULINGAPPROVED']._serialized_end=2028
+  _globals['_RULINGWITHDRAWN']._serialized_start=2030
+  _globals['_RULINGWITHDRAWN']._serialized_end=2081
+  _globals['_RULINGREFUSED']._serialized_start=2083
+  _globals['_RULINGREFUSED']._serialized_end=2114
+  _globals['_RULINGPAID']._serialized_start=2116
+  _globals['_RULINGPAID']._serialized_end=2200
+  _globals['_CLAIMCALLED']._serialized_start=2202
+  _globals['_CLAIMCALLED']._serialized_end=2267
+  _globals['_CLAIMCOLLECTED']._serialized_start=2269
+  _globals['_CLAIMCOLLECTED']._serialized_end=2340
+  _globals['_CLAIMREFUSED']._serialized_start=2342
+  _globals['_CLAIMREFUSED']._serialized_end=2391
 # @@protoc_insertion_point(module_scope)

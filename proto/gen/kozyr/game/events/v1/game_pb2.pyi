@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from kozyr.cards.v1 import cards_pb2 as _cards_pb2
+from kozyr.game.v1 import audit_pb2 as _audit_pb2
 from kozyr.game.v1 import variant_pb2 as _variant_pb2
 from kozyr.game.v1 import view_pb2 as _view_pb2
 import builtins as _builtins
@@ -515,6 +516,7 @@ class DisputeOpened(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     PLAYER_ID_FIELD_NUMBER: _builtins.int
     COMPLAINT_FIELD_NUMBER: _builtins.int
+    COMPLAINT_DIGEST_FIELD_NUMBER: _builtins.int
     game_id: _builtins.str
     """The game."""
     version: _builtins.int
@@ -522,7 +524,9 @@ class DisputeOpened(_message.Message):
     player_id: _builtins.str
     """Who complained."""
     complaint: _builtins.str
-    """In the player's words."""
+    """In the player's words; up to 0.1.0, later kept apart."""
+    complaint_digest: _builtins.bytes
+    """SHA-256 of salt and the player's words, which are kept apart and may be removed."""
     def __init__(
         self,
         *,
@@ -530,12 +534,15 @@ class DisputeOpened(_message.Message):
         version: _builtins.int = ...,
         player_id: _builtins.str = ...,
         complaint: _builtins.str = ...,
+        complaint_digest: _builtins.bytes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_complaint_digest", b"_complaint_digest", "complaint_digest", b"complaint_digest"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complaint", b"complaint", "game_id", b"game_id", "player_id", b"player_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_complaint_digest", b"_complaint_digest", "complaint", b"complaint", "complaint_digest", b"complaint_digest", "game_id", b"game_id", "player_id", b"player_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__complaint_digest: _TypeAlias = _typing.Literal["complaint_digest"]  # noqa: Y015
+    _WhichOneofArgType__complaint_digest: _TypeAlias = _typing.Literal["_complaint_digest", b"_complaint_digest"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__complaint_digest) -> _WhichOneofReturnType__complaint_digest | None: ...
 
 Global___DisputeOpened: _TypeAlias = DisputeOpened  # noqa: Y015
 
@@ -548,23 +555,270 @@ class DisputeRuled(_message.Message):
     UPHELD_FIELD_NUMBER: _builtins.int
     EXPLANATION_FIELD_NUMBER: _builtins.int
     OPERATOR_FIELD_NUMBER: _builtins.int
+    EXPLANATION_DIGEST_FIELD_NUMBER: _builtins.int
+    REMEDY_FIELD_NUMBER: _builtins.int
+    MOVES_FIELD_NUMBER: _builtins.int
+    RULINGS_BEFORE_FIELD_NUMBER: _builtins.int
+    NEEDS_APPROVAL_FIELD_NUMBER: _builtins.int
     upheld: _builtins.bool
     """Whether the complaint was right."""
     explanation: _builtins.str
-    """Why."""
+    """Why; up to 0.1.0, later kept apart."""
     operator: _builtins.str
     """The operator."""
+    explanation_digest: _builtins.bytes
+    """SHA-256 of salt and the explanation, which is kept apart and may be removed."""
+    remedy: _audit_pb2.Remedy.ValueType
+    """What is to happen with chips."""
+    rulings_before: _builtins.int
+    """How many rulings had moved chips of this game before."""
+    needs_approval: _builtins.bool
+    """Whether a second operator must approve."""
+    @_builtins.property
+    def moves(self) -> _containers.RepeatedCompositeFieldContainer[Global___DisputeMove]:
+        """What each player gains or loses."""
+
     def __init__(
         self,
         *,
         upheld: _builtins.bool = ...,
         explanation: _builtins.str = ...,
         operator: _builtins.str = ...,
+        explanation_digest: _builtins.bytes | None = ...,
+        remedy: _audit_pb2.Remedy.ValueType | None = ...,
+        moves: _abc.Iterable[Global___DisputeMove] | None = ...,
+        rulings_before: _builtins.int | None = ...,
+        needs_approval: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_explanation_digest", b"_explanation_digest", "_needs_approval", b"_needs_approval", "_remedy", b"_remedy", "_rulings_before", b"_rulings_before", "explanation_digest", b"explanation_digest", "needs_approval", b"needs_approval", "remedy", b"remedy", "rulings_before", b"rulings_before"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_explanation_digest", b"_explanation_digest", "_needs_approval", b"_needs_approval", "_remedy", b"_remedy", "_rulings_before", b"_rulings_before", "explanation", b"explanation", "explanation_digest", b"explanation_digest", "moves", b"moves", "needs_approval", b"needs_approval", "operator", b"operator", "remedy", b"remedy", "rulings_before", b"rulings_before", "upheld", b"upheld"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__explanation_digest: _TypeAlias = _typing.Literal["explanation_digest"]  # noqa: Y015
+    _WhichOneofArgType__explanation_digest: _TypeAlias = _typing.Literal["_explanation_digest", b"_explanation_digest"]  # noqa: Y015
+    _WhichOneofReturnType__needs_approval: _TypeAlias = _typing.Literal["needs_approval"]  # noqa: Y015
+    _WhichOneofArgType__needs_approval: _TypeAlias = _typing.Literal["_needs_approval", b"_needs_approval"]  # noqa: Y015
+    _WhichOneofReturnType__remedy: _TypeAlias = _typing.Literal["remedy"]  # noqa: Y015
+    _WhichOneofArgType__remedy: _TypeAlias = _typing.Literal["_remedy", b"_remedy"]  # noqa: Y015
+    _WhichOneofReturnType__rulings_before: _TypeAlias = _typing.Literal["rulings_before"]  # noqa: Y015
+    _WhichOneofArgType__rulings_before: _TypeAlias = _typing.Literal["_rulings_before", b"_rulings_before"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__explanation_digest) -> _WhichOneofReturnType__explanation_digest | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__needs_approval) -> _WhichOneofReturnType__needs_approval | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__remedy) -> _WhichOneofReturnType__remedy | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rulings_before) -> _WhichOneofReturnType__rulings_before | None: ...
+
+Global___DisputeRuled: _TypeAlias = DisputeRuled  # noqa: Y015
+
+@_typing.final
+class DisputeMove(_message.Message):
+    """What a player gains (positive) or loses."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    """The player."""
+    chips: _builtins.int
+    """How many chips."""
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+        chips: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "operator", b"operator", "upheld", b"upheld"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips", b"chips", "player_id", b"player_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___DisputeRuled: _TypeAlias = DisputeRuled  # noqa: Y015
+Global___DisputeMove: _TypeAlias = DisputeMove  # noqa: Y015
+
+@_typing.final
+class RulingApproved(_message.Message):
+    """A second operator approved a ruling."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    operator: _builtins.str
+    """The operator."""
+    def __init__(
+        self,
+        *,
+        operator: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operator", b"operator"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RulingApproved: _TypeAlias = RulingApproved  # noqa: Y015
+
+@_typing.final
+class RulingWithdrawn(_message.Message):
+    """A ruling was taken back before any chips had moved; the dispute is open again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    operator: _builtins.str
+    """The operator; empty where the service did it."""
+    reason: _builtins.str
+    """Why the service did it, an UPPER_SNAKE word."""
+    def __init__(
+        self,
+        *,
+        operator: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operator", b"operator", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RulingWithdrawn: _TypeAlias = RulingWithdrawn  # noqa: Y015
+
+@_typing.final
+class RulingRefused(_message.Message):
+    """The wallet would not move a ruling's chips; it is asked again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """Why, an UPPER_SNAKE word."""
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RulingRefused: _TypeAlias = RulingRefused  # noqa: Y015
+
+@_typing.final
+class RulingPaid(_message.Message):
+    """A ruling's chips moved."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRANSFER_ID_FIELD_NUMBER: _builtins.int
+    CLAIMS_FIELD_NUMBER: _builtins.int
+    transfer_id: _builtins.str
+    """The wallet's transfer."""
+    @_builtins.property
+    def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___DisputeMove]:
+        """What the dispute reserve paid for players: a claim on each."""
+
+    def __init__(
+        self,
+        *,
+        transfer_id: _builtins.str = ...,
+        claims: _abc.Iterable[Global___DisputeMove] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims", "transfer_id", b"transfer_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RulingPaid: _TypeAlias = RulingPaid  # noqa: Y015
+
+@_typing.final
+class ClaimCalled(_message.Message):
+    """An operator has a claim collected."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    """On whom."""
+    chips: _builtins.int
+    """How much was left of it."""
+    operator: _builtins.str
+    """The operator."""
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+        chips: _builtins.int = ...,
+        operator: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips", b"chips", "operator", b"operator", "player_id", b"player_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClaimCalled: _TypeAlias = ClaimCalled  # noqa: Y015
+
+@_typing.final
+class ClaimCollected(_message.Message):
+    """Chips of a claim came in."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    TRANSFER_ID_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    """On whom."""
+    chips: _builtins.int
+    """How many chips."""
+    transfer_id: _builtins.str
+    """The wallet's transfer."""
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+        chips: _builtins.int = ...,
+        transfer_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips", b"chips", "player_id", b"player_id", "transfer_id", b"transfer_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClaimCollected: _TypeAlias = ClaimCollected  # noqa: Y015
+
+@_typing.final
+class ClaimRefused(_message.Message):
+    """Nothing could be collected."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    """On whom."""
+    reason: _builtins.str
+    """Why, an UPPER_SNAKE word."""
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["player_id", b"player_id", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClaimRefused: _TypeAlias = ClaimRefused  # noqa: Y015
