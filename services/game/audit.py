@@ -14,7 +14,7 @@ from engines import azi
 from engines.api import Act, Command, Leave, Timeout
 from engines.records import maker
 from services.game import domain
-from services.game.codec import decode
+from services.game.codec import decode, is_open, open_event
 from services.game.evolve import evolve
 from services.game.model import (
     ClockCredited,
@@ -103,7 +103,7 @@ def examined(
             fault = Fault(version, "UNREADABLE", f"the event cannot be read ({kind})")
             return [fault], state
         version, state = step.rows[-1].version + 1, step.after
-        if found := [*_rules(game_id, step), *_chips(step), *_clock(step)]:
+        if found := _rules(game_id, step) + _chips(step) + _clock(step):
             return found, state
 
 
@@ -159,17 +159,22 @@ def _open_command(event: GameOpened, game_id: UUID) -> domain.Open:
     )
 
 
-def _cause(rules: str, events: tuple[Event, ...]) -> Command[Any]:
-    return engine_for(rules).cause([e.event for e in events if isinstance(e, EngineEvent)])
+def _cause(rules: str, step: Append) -> Command[Any]:
+    row = step.rows[0]
+    if len(step.rows) == 1 and is_open(row):
+        return _cause_of_one(rules, row.name, row.payload)
+    return engine_for(rules).cause([e.event for e in step.events if isinstance(e, EngineEvent)])
 
 
-_cause_of_one = lru_cache(maxsize=4_096)(_cause)
-"""For appends of one event: most were met before. Longer ones may hold a deck, and none is kept."""
+@lru_cache(maxsize=4_096)
+def _cause_of_one(rules: str, name: str, payload: bytes) -> Command[Any]:
+    """For appends of one open event, by its octets, which are sooner compared than events: most
+    were met before."""
+    return engine_for(rules).cause([open_event(name, payload).event])
 
 
 def _engine_command(step: Append, *, by_bot: bool) -> domain.GameCommand:
-    find = _cause_of_one if len(step.events) == 1 else _cause
-    match cause := find(step.before.rules, step.events):
+    match cause := _cause(step.before.rules, step):
         case Act():
             return _play(cause.seat, step.before.turn, cause.move, by_bot)
         case Timeout():
@@ -217,15 +222,12 @@ def _chips(step: Append) -> list[Fault]:
 
 def _clock(step: Append) -> list[Fault]:
     """No move after its deadline, no expiry before it."""
-    deadline = step.before.deadline
-    if deadline is None:
+    deadline, row = step.before.deadline, step.rows[0]
+    if deadline is None or row.recorded_at == deadline:
         return []
-    row = step.rows[0]
-    name = row.name.rpartition(".")[2]
-    expired = name == "TurnExpired"
-    if expired and row.recorded_at < deadline:
-        return [Fault(row.version, "EXPIRED_EARLY", "a turn expired before its deadline")]
-    moved = not expired and name not in ("SeatLeft", "ClockCredited")
-    if row.recorded_at > deadline and moved:
+    if row.recorded_at < deadline:
+        if row.name.endswith(".TurnExpired"):
+            return [Fault(row.version, "EXPIRED_EARLY", "a turn expired before its deadline")]
+    elif not row.name.endswith((".TurnExpired", ".SeatLeft", ".ClockCredited")):
         return [Fault(row.version, "MOVED_LATE", "a move was taken after its deadline")]
     return []

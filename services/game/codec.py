@@ -128,10 +128,10 @@ def options_from_wire(options: variant_pb2.GameOptions) -> tuple[str, Any]:
 
 
 def _decode(row: Recorded) -> Event:
+    if is_open(row):
+        return open_event(row.name, row.payload)
     if row.schema != SCHEMA:
         return _decode(_upcast(row))
-    if row.secret is None and not row.name.startswith(_FRAMED):
-        return _open_event(row.name, row.payload)
     kind, _, name = row.name.partition(".")
     if kind != FRAME:
         return EngineEvent(wire.of(kind).decode_event(name, row.payload, row.secret))
@@ -152,8 +152,13 @@ def _upcast(row: Recorded) -> Recorded:
     return replace(row, schema=row.schema + 1, payload=upcast(row.payload))
 
 
+def is_open(row: Recorded) -> bool:
+    """Whether a row says an engine's event without a secret, and as it would be written today."""
+    return row.schema == SCHEMA and row.secret is None and not row.name.startswith(_FRAMED)
+
+
 @lru_cache(maxsize=4_096)
-def _open_event(full_name: str, payload: bytes) -> EngineEvent:
+def open_event(full_name: str, payload: bytes) -> EngineEvent:
     """An engine event without a secret. There are few of them: nine in ten that are stored say what
     one before has said, of another game."""
     kind, _, name = full_name.partition(".")

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from google.protobuf.json_format import MessageToDict
@@ -17,7 +18,7 @@ from services.game.codec import payload_message
 from services.game.model import Result
 from services.game.rulebook import RULEBOOK
 from services.runtime.store.api import Damaged
-from services.runtime.store.chain import verify
+from services.runtime.store.chain import link, verify
 from services.runtime.store.sealing import unseal, unwrap
 from tests.proto import golden_logs, goldens
 from tests.proto.formats import FORMATS, GAME, KEYS, SEED, golden_formats
@@ -111,6 +112,26 @@ def test_a_golden_log_replays(kind: str) -> None:
     assert happened >= golden_logs.SHOWN[header["rules"].partition(" ")[0]]
 
 
+@pytest.mark.parametrize("kind", LOGS)
+def test_an_append_of_any_event_by_itself_is_judged(kind: str) -> None:
+    """Each kind of event in turn, soundly chained, as the only one of an append in the middle of a
+    game: either a command leads to it, or it is a fault there."""
+    header, rows = rows_of(kind)
+    starts = [row.version for row in rows if row.request_id is not None]
+    before = rows[: starts[len(starts) // 2] - 1]
+    kinds_found = set()
+    for row in {row.name: row for row in rows}.values():
+        last = before[-1]
+        lone = replace(
+            row, version=last.version + 1, request_id="alone", recorded_at=last.recorded_at
+        )
+        lone = replace(lone, hash=link(last.hash, lone))
+        found = audit.verify_log(UUID(header["game"]), [*before, lone], None)
+        assert {fault.version for fault in found} <= {lone.version}
+        kinds_found |= {fault.kind for fault in found}
+    assert "NOT_ALLOWED" in kinds_found
+
+
 def test_every_rules_version_has_a_golden_log() -> None:
     """A version without one is a new one: `python tests/proto/golden_logs.py` adds it."""
     assert {rows_of(kind)[0]["rules"] for kind in LOGS} == set(RULEBOOK)
@@ -144,8 +165,12 @@ def test_a_new_shape_is_read_through_its_upcaster(monkeypatch: pytest.MonkeyPatc
         for row in rows
     ]
     assert [codec.decode(row) for row in older] == [codec.decode(row) for row in rows]
-    *_, last = audit.replay(older)
+    *_, last = steps = list(audit.replay(older))
     assert plain(last.after.result, Result) == header["result"]
+    game_id = UUID(header["game"])
+    assert [audit.command_of(step, game_id) for step in steps] == [
+        audit.command_of(step, game_id) for step in audit.replay(rows)
+    ]
     monkeypatch.delitem(codec.UPCASTERS, ("azi.BidMade", 0))
     with pytest.raises(Damaged):
         codec.decode(next(row for row in older if not row.schema))
