@@ -13,23 +13,24 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import aclosing
 from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.game.audit import Fault
-from services.game.checking import Beside, Checked, check_game, look_beside
+from services.game.checking import Beside, Checked, check_game, look_beside, read_ahead
 from services.kernel.errors import unavailable
 from services.runtime import log
 from services.runtime.database import open_reader
 from services.runtime.keys import master_keys
 from services.runtime.settings import Settings
-from services.runtime.store.api import StoreUnavailable
+from services.runtime.store.api import Log, StoreUnavailable
 from services.runtime.store.sealing import KeyUnknown
 from services.runtime.store.sql import SqlStore
 
-GAMES_AT_ONCE = 8
+GAMES_AT_ONCE = 16
 """How many games one of them is given to check before it answers."""
 IDLE_SECONDS = 30.0
 NICE = 10
@@ -152,13 +153,19 @@ def check_games(games: Sequence[UUID]) -> list[Answer] | None:
 async def check_each(reading: Reading, games: Sequence[UUID]) -> list[Answer]:
     """What is found in each game. Raises StoreUnavailable."""
     beside = await look_beside(reading.engine, games)
-    return [(game, await check(reading, game, beside[game])) for game in games]
+    async with aclosing(read_ahead(reading.store, games)) as logs:
+        return [(game, await check(reading, game, beside[game], read)) async for game, read in logs]
 
 
-async def check(reading: Reading, game: UUID, beside: Beside) -> Checked:
-    """Check a game; why it cannot be checked is a fault of it. Raises StoreUnavailable."""
+async def check(reading: Reading, game: UUID, beside: Beside, read: Log | None) -> Checked:
+    """Check a game, whose log was read or is to be; why it cannot be checked is a fault of it.
+
+    Raises StoreUnavailable.
+    """
     try:
-        if checked := await check_game(reading.engine, reading.store, game, beside=beside):
+        if checked := await check_game(
+            reading.engine, reading.store, game, beside=beside, log=read
+        ):
             return checked
         fault = Fault(0, "GAME_MISSING", "it was there a moment ago")
     except KeyUnknown as error:

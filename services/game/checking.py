@@ -1,7 +1,9 @@
 """One game checked against everything its own database has of it."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from uuid import UUID
 
 from sqlalchemy import select, union
@@ -18,8 +20,12 @@ from services.game.tree import Leaf, leaves
 from services.kernel.envelope import Head, Recorded
 from services.runtime.database import read
 from services.runtime.store import chain
-from services.runtime.store.api import Damaged, Store
+from services.runtime.store.api import Damaged, Log, Store, StoreUnavailable
 from services.runtime.store.schema import events, heads
+from services.runtime.store.sealing import KeyUnknown
+
+LOGS_AT_ONCE = 4
+"""How many logs are read in one statement."""
 
 
 async def logs_after(engine: AsyncEngine, after: UUID | None, limit: int) -> list[UUID]:
@@ -82,22 +88,52 @@ async def look_beside(engine: AsyncEngine, games: Sequence[UUID]) -> dict[UUID, 
     return {game: Beside(kept[game], ends.get(game)) for game in games}
 
 
+async def read_ahead(
+    store: Store, games: Sequence[UUID]
+) -> AsyncGenerator[tuple[UUID, Log | None], None]:
+    """The games with their logs, some read at once, and the next ones while these are looked at.
+
+    None stands for a log that is to be read by itself: it, or one read with it, is damaged, or the
+    database did not answer.
+    """
+    pages = [games[at : at + LOGS_AT_ONCE] for at in range(0, len(games), LOGS_AT_ONCE)]
+    reading: asyncio.Task[Mapping[UUID, Log]] | None = None
+    try:
+        for page, following in zip_longest(pages, pages[1:], fillvalue=()):
+            now = reading or asyncio.create_task(_read_some(store, page))
+            reading = asyncio.create_task(_read_some(store, following)) if following else None
+            logs = await now
+            for game in page:
+                yield game, logs.get(game)
+    finally:
+        if reading is not None:
+            reading.cancel()
+
+
+async def _read_some(store: Store, games: Sequence[UUID]) -> Mapping[UUID, Log]:
+    try:
+        return await store.wholes(games)
+    except (Damaged, KeyUnknown, StoreUnavailable):
+        return {}
+
+
 async def check_game(
     engine: AsyncEngine,
     store: Store,
     game_id: UUID,
     held: Sequence[Held] = (),
     beside: Beside | None = None,
+    log: Log | None = None,
 ) -> Checked | None:
     """Everything but the wallet; None where there is nothing of this id.
 
-    `beside` is looked up unless it was, for several games at once. Raises StoreUnavailable,
-    KeyUnknown.
+    `beside` is looked up, and the log then read, unless they were, for several games at once.
+    Raises StoreUnavailable, KeyUnknown.
     """
     if beside is None:
         beside = (await look_beside(engine, [game_id]))[game_id]
     kept = beside.leaves
-    head, rows, faults = await _read(store, game_id)
+    head, rows, faults = await _read(store, game_id) if log is None else (*log, [])
     if head is None and not rows and not kept and not faults:
         return None
     is_game = game_id.version != DISPUTE_VERSION

@@ -11,7 +11,7 @@ from services.runtime.store.api import Conflict, Late, RequestReused, Store, Uns
 from services.runtime.store.chain import GENESIS, secret_digest, verify
 from services.runtime.store.sql import SqlStore
 from tests.runtime.appends import OTHER, STREAM, append, body, numbered
-from tests.runtime.conftest import Clock
+from tests.runtime.conftest import KEYS, Clock
 from tests.runtime.owner import as_owner
 
 UNKNOWN = UUID("01890a5d-ac96-7aaa-8aaa-aaaaaaaaaaaa")
@@ -295,6 +295,22 @@ async def test_a_stream_is_read_whole_with_its_head(store: SqlStore) -> None:
     head, rows = await store.whole(STREAM)
     assert head == Head(STREAM, 40, rows[-1].hash, ended=True) == await store.head(STREAM)
     assert rows == await store.read(STREAM)
+
+
+async def test_several_streams_are_read_whole_as_each_would_be(store: SqlStore) -> None:
+    """With their secrets, also where this process has yet to learn the keys; streams without events
+    are left out."""
+    asked = [numbered(number) for number in (2, 0, 3, 1)]
+    for number, stream in enumerate(asked[:3]):
+        await store.append(append(0, "Opened", stream=stream, secret=b"seed"))
+        for version in range(1, 1 + number):
+            await store.append(append(version, stream=stream, plan=Plan(ended=number == 2)))
+    forgetful = SqlStore(store._engine, KEYS)
+    for reader in (store, forgetful):
+        found = await reader.wholes(asked)
+        assert list(found) == asked[:3]
+        assert found == {stream: await reader.whole(stream) for stream in asked[:3]}
+        assert await reader.wholes(asked[3:]) == {}
 
 
 async def test_heads_are_found_for_those_that_exist(store: SqlStore) -> None:

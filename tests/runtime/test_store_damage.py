@@ -150,8 +150,9 @@ async def test_a_changed_secret_is_located(filled: SqlStore, table: Any, column:
     assert fault is not None
     assert fault.stream == STREAM
     assert fault.version == 2 or table is stream_keys
-    with pytest.raises(Damaged):
-        await reader.read(STREAM)
+    for reading in (reader.read(STREAM), reader.wholes([OTHER, STREAM])):
+        with pytest.raises(Damaged):
+            await reading
     assert await verify_stream(reader, OTHER) is None
 
 

@@ -3,13 +3,15 @@
 Games of all three kinds are played into PostgreSQL through the store. Folding ours is what a reader
 does: rows with their secrets opened, decoded, folded. Beside it asyncpg fetches the same octets,
 secrets in the clear, from a plain table, and decodes and folds them by the same code. An audit
-reads a log and its head, follows the chain, and decides every command again; beside it the same
-commands are decided and folded with no log at all. One task, one connection each.
+reads logs and heads as the audit of all games does, some at once and the next ones meanwhile,
+follows the chain, and decides every command again; beside it the same commands are decided and
+folded with no log at all. One task each.
 """
 
 import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,6 +23,8 @@ from services.cli.bench.scripts import SEATS, GameStreams, Script, Writer, store
 from services.cli.bench.store import master_keys
 from services.cli.outcome import Failure
 from services.game import audit, codec, domain
+from services.game.auditors import GAMES_AT_ONCE
+from services.game.checking import read_ahead
 from services.game.evolve import evolve
 from services.game.games import decider
 from services.game.model import State
@@ -72,7 +76,7 @@ class Game:
     commands: tuple[tuple[domain.GameCommand, int], ...]
 
 
-Work = Callable[[Game], Awaitable[None]]
+Work = Callable[[Sequence[Game]], Awaitable[None]]
 
 
 async def measure(effort: Effort, server_url: str, tell: Callable[[str], None]) -> Report:
@@ -94,14 +98,15 @@ async def measure(effort: Effort, server_url: str, tell: Callable[[str], None]) 
             await copy_plain(store, plain, games)
             statement = await plain.prepare(PLAIN_QUERY)
             works: dict[str, Work] = {
-                "fold": partial(read_and_fold, store),
-                "raw": partial(fetch_and_fold, statement),
-                "load": partial(load, store),
-                "audit": partial(audit_one, store),
-                "play": play_again,
+                "fold": one_by_one(partial(read_and_fold, store)),
+                "raw": one_by_one(partial(fetch_and_fold, statement)),
+                "load": one_by_one(partial(load, store)),
+                "audit": partial(audit_all, store),
+                "play": one_by_one(play_again),
             }
+            some = [games[at : at + GAMES_AT_ONCE] for at in range(0, len(games), GAMES_AT_ONCE)]
             sides = {
-                name: partial(_slice, work, itertools.cycle(games), seconds, tell, name)
+                name: partial(_slice, work, itertools.cycle(some), seconds, tell, name)
                 for name, work in works.items()
             }
             found = await interleaved(sides, effort.rounds)
@@ -152,6 +157,16 @@ async def copy_plain(store: SqlStore, plain: Any, games: Sequence[Game]) -> None
         await plain.execute(f"VACUUM ANALYZE {table}")
 
 
+def one_by_one(work: Callable[[Game], Awaitable[None]]) -> Work:
+    """The same work for some games, one after the other."""
+
+    async def each(games: Sequence[Game]) -> None:
+        for game in games:
+            await work(game)
+
+    return each
+
+
 async def read_and_fold(store: SqlStore, game: Game) -> None:
     """Ours: read, decode and fold."""
     fold(GAMES, State(), await store.read(game.game_id))
@@ -171,11 +186,12 @@ async def load(store: SqlStore, game: Game) -> None:
     await streams.load(game.game_id)
 
 
-async def audit_one(store: SqlStore, game: Game) -> None:
-    """A full audit of a log."""
-    head, rows = await store.whole(game.game_id)
-    if audit.verify_log(game.game_id, rows, head):
-        raise Failure("an audit found a fault")
+async def audit_all(store: SqlStore, games: Sequence[Game]) -> None:
+    """A full audit of the logs, read as an auditing process reads them."""
+    async with aclosing(read_ahead(store, [game.game_id for game in games])) as logs:
+        async for game_id, log in logs:
+            if log is None or audit.verify_log(game_id, log[1], log[0]):
+                raise Failure("an audit found a fault")
 
 
 async def play_again(game: Game) -> None:
@@ -190,13 +206,17 @@ GAMES = decider(0)
 
 
 async def _slice(
-    work: Work, games: Iterator[Game], seconds: float, tell: Callable[[str], None], name: str
+    work: Work,
+    batches: Iterator[Sequence[Game]],
+    seconds: float,
+    tell: Callable[[str], None],
+    name: str,
 ) -> Slice:
     tell(name)
     began = time.perf_counter()
     events = 0
     while not events or time.perf_counter() - began < seconds:
-        game = next(games)
-        await work(game)
-        events += game.events
+        games = next(batches)
+        await work(games)
+        events += sum(game.events for game in games)
     return Slice(events, time.perf_counter() - began)

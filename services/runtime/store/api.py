@@ -47,6 +47,10 @@ class Damaged(Exception):
         self.problem = problem
 
 
+Log = tuple[Head | None, list[Recorded]]
+"""A stream's head, None if it has none, and its events."""
+
+
 class Store(Protocol):
     """One service's event store."""
 
@@ -70,10 +74,17 @@ class Store(Protocol):
         """The same of several streams, each above a version of its own; raises as `read` does."""
         ...
 
-    async def whole(self, stream: UUID) -> tuple[Head | None, list[Recorded]]:
+    async def whole(self, stream: UUID) -> Log:
         """The stream's head and all of its events, as of one moment, secrets opened: for audits.
 
         Raises Damaged as `read` does.
+        """
+        ...
+
+    async def wholes(self, streams: Sequence[UUID]) -> dict[UUID, Log]:
+        """The same of several streams, of those that have events, for fewer questions.
+
+        Raises Damaged and KeyUnknown where `whole` would for any of them.
         """
         ...
 

@@ -5,6 +5,7 @@ from sqlalchemy import (
     BigInteger,
     Uuid,
     and_,
+    any_,
     bindparam,
     case,
     column,
@@ -64,6 +65,18 @@ WHOLE = (
     .order_by(events.c.version)
 )
 """A stream's events and, beside the first, its head: one statement, so of one moment."""
+_streams = any_(bindparam("streams", type_=ARRAY(Uuid)))
+_of_heads = [
+    select(each).where(heads.c.stream == events.c.stream).scalar_subquery()
+    for each in (heads.c.version, heads.c.hash, heads.c.ended)
+]
+WHOLES = (
+    select(*COLUMNS, *(case((_is_first, each)) for each in _of_heads), events.c.stream)
+    .select_from(_whole_rows)
+    .where(events.c.stream == _streams)
+    .order_by(events.c.stream, events.c.version)
+)
+"""The same of several streams; PostgreSQL's alone."""
 _first = (
     select(events.c.version)
     .where(events.c.stream == bindparam("stream"), events.c.request_id == bindparam("request_id"))
@@ -90,6 +103,9 @@ HEADS = select(heads.c.stream, heads.c.version, heads.c.hash, heads.c.ended)
 HEAD = HEADS.where(heads.c.stream == bindparam("stream"))
 KEY = select(stream_keys.c.key_id, stream_keys.c.wrapped).where(
     stream_keys.c.stream == bindparam("stream")
+)
+KEYS = select(stream_keys.c.key_id, stream_keys.c.wrapped, stream_keys.c.stream).where(
+    stream_keys.c.stream == _streams
 )
 SAME_WORK = and_(
     due.c.stream == bindparam("at_stream"),

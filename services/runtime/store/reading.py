@@ -4,7 +4,9 @@ A game is read in one statement. On PostgreSQL it goes to the driver as text tha
 once: a row that passes through SQLAlchemy costs as much as decoding and folding it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from engines.records import maker
 from services.kernel.envelope import Head, Recorded
 from services.runtime.database import driver, read
-from services.runtime.store.api import Damaged
+from services.runtime.store.api import Damaged, Log
 from services.runtime.store.keys import StreamKeys
 from services.runtime.store.queries import (
     ALL,
@@ -23,8 +25,10 @@ from services.runtime.store.queries import (
     EVENTS_OF_EACH,
     HEAD,
     KEY,
+    KEYS,
     OF_REQUEST,
     WHOLE,
+    WHOLES,
 )
 from services.runtime.store.schema import event_secrets
 from services.runtime.store.sealing import KeyUnknown, SealBroken, unseal
@@ -33,10 +37,11 @@ Published = Callable[[Sequence[Recorded]], Sequence[Recorded] | None]
 """Puts into the rows of a whole stream the secrets that its own events publish, without their
 salts; None where they do not publish all."""
 
-ASKED = (EVENTS, EVENTS_OF_EACH, WHOLE, OF_REQUEST, HEAD, KEY)
+ASKED = (EVENTS, EVENTS_OF_EACH, WHOLE, WHOLES, OF_REQUEST, HEAD, KEY, KEYS)
 """What a reader asks."""
 
 _SEALED = COLUMNS.index(event_secrets.c.sealed)
+_HEAD = slice(len(COLUMNS), len(COLUMNS) + 3)
 _recorded = maker(Recorded)
 
 
@@ -70,7 +75,7 @@ class Reader:
             found[stream].append(row)
         return {each: await self._opened(each, after[each] + 1, found[each]) for each in after}
 
-    async def whole(self, stream: UUID) -> tuple[Head | None, list[Recorded]]:
+    async def whole(self, stream: UUID) -> Log:
         """The head and all events of one moment; raises as above."""
         found = await self._fetch(WHOLE, {"stream": stream})
         if not found and (head := await self.head(stream)):
@@ -79,9 +84,22 @@ class Reader:
                 return head, []
         if not found:
             return None, []
-        version, link, ended = tuple(found[0])[-3:]
-        head = None if version is None else Head(stream, version, link, ended)
-        return head, await self._opened(stream, 1, found)
+        return _head(stream, found[0]), await self._opened(stream, 1, found)
+
+    async def wholes(self, streams: Sequence[UUID]) -> dict[UUID, Log]:
+        """Heads and events of several streams, of those that have events; raises as above where any
+        of them would."""
+        if not self._texts:
+            each = {stream: await self.whole(stream) for stream in streams}
+            return {stream: log for stream, log in each.items() if log[1]}
+        found = await self._fetch(WHOLES, {"streams": list(streams)})
+        by_stream = {stream: list(rows) for stream, rows in groupby(found, itemgetter(-1))}
+        await self._learn_keys(by_stream)
+        return {
+            stream: (_head(stream, rows[0]), await self._opened(stream, 1, rows))
+            for stream in streams
+            if (rows := by_stream.get(stream)) is not None
+        }
 
     async def of_request(self, stream: UUID, request_id: str) -> list[Recorded]:
         """The events of the append with this request id, none if there is none; raises as above."""
@@ -121,6 +139,14 @@ class Reader:
         found = await self._fetch(KEY, {"stream": stream})
         return self._keys.opened(stream, *found[0]) if found else b""
 
+    async def _learn_keys(self, streams: Iterable[UUID]) -> None:
+        """Looks up at once what data keys are not known."""
+        if self._keys is None:
+            return
+        if unknown := [stream for stream in streams if self._keys.known(stream) is None]:
+            for key_id, wrapped, stream in await self._fetch(KEYS, {"streams": unknown}):
+                self._keys.opened(stream, key_id, wrapped)
+
     async def _fetch(self, query: Select[Any], given: Mapping[str, Any]) -> Sequence[Any]:
         rows: Sequence[Any]
         if direct := self._texts.get(query):
@@ -131,6 +157,12 @@ class Reader:
             async with read(self._engine) as connection:
                 rows = (await connection.execute(query, given)).all()
         return rows
+
+
+def _head(stream: UUID, row: Any) -> Head | None:
+    """The head that stands beside a stream's first event."""
+    version, link, ended = row[_HEAD]
+    return None if version is None else Head(stream, version, link, ended)
 
 
 def opened(stream: UUID, first: int, found: Sequence[Any], key: bytes | None) -> list[Recorded]:

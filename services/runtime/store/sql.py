@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from engines.records import maker
 from services.kernel.envelope import Append, Appended, Claimed, Head, Recorded
 from services.runtime.database import close_engine, now_us, read, write
-from services.runtime.store.api import Conflict, Late, StoreUnavailable, Unstorable
+from services.runtime.store.api import Conflict, Late, Log, StoreUnavailable, Unstorable
 from services.runtime.store.claims import Claims
 from services.runtime.store.committer import (
     NOTHING,
@@ -226,9 +226,14 @@ class SqlStore:
         return found
 
     @to_its_end
-    async def whole(self, stream: UUID) -> tuple[Head | None, list[Recorded]]:
+    async def whole(self, stream: UUID) -> Log:
         """The stream's head and all of its events, as of one moment, secrets opened."""
         return await self._reader.whole(stream)
+
+    @to_its_end
+    async def wholes(self, streams: Sequence[UUID]) -> dict[UUID, Log]:
+        """The same of several streams, of those that have events."""
+        return await self._reader.wholes(streams)
 
     @to_its_end
     async def find_request(self, stream: UUID, request_id: str) -> Appended | None:

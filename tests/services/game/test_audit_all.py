@@ -69,7 +69,7 @@ async def test_all_there_is_a_trace_of_is_audited(
 ) -> None:
     """Each log once, in the order of ids, whatever the page: games with chips and without,
     tombstones, disputes; a game whose head is gone; one of which nothing is left but its place in
-    the tree."""
+    the tree; one whose secrets do not open, whatever is read with it."""
     monkeypatch.setattr(auditors, "GAMES_AT_ONCE", 2)
     async with system(tmp_path, checkpoint_ms=100, audit_workers=1) as house:
         headless, gone, *others = [await finished(house) for _ in range(4)]
@@ -99,12 +99,17 @@ async def test_all_there_is_a_trace_of_is_audited(
         assert [head.game_id for head in await logs(house.operator)] == sorted(games)
     disarm(tmp_path)
     write(tmp_path, "DELETE FROM heads WHERE stream = ?", headless)
+    write(tmp_path, "UPDATE event_secrets SET sealed = zeroblob(80) WHERE stream = ?", others[0])
     for table in ("heads", "events", "event_secrets", "stream_keys", "tags"):
         write(tmp_path, f"DELETE FROM {table} WHERE stream = ?", gone)  # noqa: S608
     async with system(tmp_path, audit_workers=2) as house:
         found = await verdicts(house.operator, 4)
         assert sorted(v.game_id for v in found) == sorted([*games, dispute])
-        assert kinds(found) == {headless: ["HEAD_MISSING"], gone: ["GAME_MISSING"]}
+        assert kinds(found) == {
+            headless: ["HEAD_MISSING"],
+            gone: ["GAME_MISSING"],
+            others[0]: ["DAMAGED"],
+        }
 
 
 async def test_it_is_the_same_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
