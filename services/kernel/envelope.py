@@ -80,8 +80,10 @@ class Plan:
 class Append:
     """One whole-or-nothing append at a known version.
 
-    `expected` is the stream's version before it (0: the stream does not exist yet). `not_after`
-    (database time, microseconds) refuses it when the database's clock has passed that moment.
+    `expected` is the stream's version before it (0: the stream does not exist yet), `follows` the
+    hash of the event of that version, where the append was decided on it: on another history of the
+    same length it is none. `not_after` (database time, microseconds) refuses it when the database's
+    clock has passed that moment.
     """
 
     stream: UUID
@@ -92,6 +94,7 @@ class Append:
     metadata: bytes = b""
     plan: Plan = Plan()
     not_after: int | None = None
+    follows: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,6 +226,7 @@ class Streams(Generic[S, C, E]):
             metadata=metadata,
             plan=decider.plan(loaded.state, state),
             not_after=None if deadline is None else deadline(loaded.state),
+            follows=loaded.hash,
         )
         return Proposal(loaded, append, state, at)
 
@@ -296,7 +297,7 @@ class Streams(Generic[S, C, E]):
         if newer.version == loaded.version:
             self._states.pop(stream, None)
             newer = await self._catch_up(stream, None)
-            if newer.version == loaded.version:
+            if newer.version == loaded.version and newer.hash == loaded.hash:
                 raise Damaged(stream, loaded.version, "the head is not that of the last event")
         return newer
 
@@ -342,8 +343,15 @@ class Streams(Generic[S, C, E]):
     async def _catch_up(self, stream: UUID, loaded: Loaded[S] | None) -> Loaded[S]:
         """The state with all that is stored by now."""
         known = loaded or self.nothing
-        rows = await self._store.read(stream, after=known.version)
-        if chained(stream, known, rows):
+        try:
+            rows = chained(stream, known, await self._store.read(stream, after=known.version))
+        except Damaged:
+            if not known.version:
+                raise
+            # what is remembered may be what a database lost when it failed over
+            self._states.pop(stream, None)
+            return await self._catch_up(stream, None)
+        if rows:
             known = self._after(known, rows)
         if known.version:
             self._keep(stream, known)

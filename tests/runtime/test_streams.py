@@ -6,15 +6,21 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from sqlalchemy import delete, update
 
+from services.kernel.decider import fold
 from services.kernel.envelope import Append, Appended, Recorded
 from services.kernel.errors import Kind, Refused
-from services.runtime.store.api import StoreUnavailable
+from services.runtime.store.api import Conflict, StoreUnavailable
+from services.runtime.store.chain import verify
+from services.runtime.store.schema import events, heads
 from services.runtime.store.sql import SqlStore
 from services.runtime.streams import Outcome, Streams
 from tests.runtime.appends import OTHER, STREAM, append, body, numbered
 from tests.runtime.conftest import Clock
 from tests.runtime.counters import COUNTER, LIMIT, Add, Added, Counter, decide
+from tests.runtime.owner import as_owner
+from tests.runtime.test_store_damage import disarm
 
 CounterStreams = Streams[Counter, Add, Added]
 
@@ -362,3 +368,56 @@ async def test_too_many_conflicts_are_given_up(store: SqlStore, clock: Clock) ->
 
 NAMELESS = replace(COUNTER, decode=lambda row: Added(1))
 """A counter to which every event counts one."""
+
+
+async def test_what_a_database_lost_is_believed_no_more(
+    store: SqlStore, flaky: Flaky, clock: Clock
+) -> None:
+    """A database that failed over to a copy of a moment before has lost the last append. The
+    process that remembers it decides on what is stored now, be it as long, shorter or longer, and
+    does not take a sound log for a damaged one."""
+    decided_on: list[Counter] = []
+
+    def decide_seen(state: Counter, command: Add) -> Sequence[Added]:
+        decided_on.append(state)
+        return decide(state, command)
+
+    here = Streams(flaky, replace(COUNTER, decide=decide_seen), clock=clock)
+    elsewhere = Streams(store, COUNTER, clock=clock)
+    kept = await add(here, 2, "kept")
+    clock.turn(1)
+    for others, lost in enumerate(("lost 0", "lost 1", "lost 2")):
+        await add(here, 1, lost)
+        await lose_last(store, kept.appended.events[-1])
+        elsewhere = Streams(SqlStore(store._engine, None, clock=clock), COUNTER, clock=clock)
+        clock.turn(1)
+        for number in range(others):
+            kept = await add(elsewhere, 1, f"elsewhere {others} {number}")
+        if others == 2:
+            assert (await here.load(STREAM)).hash == kept.appended.events[-1].hash
+        clock.turn(1)
+        kept = await add(here, 1, f"here {others}")
+        rows = await store.read(STREAM)
+        assert decided_on[-1] == fold(COUNTER, Counter(), rows[:-1])
+        assert verify(rows) is None
+
+
+async def lose_last(store: SqlStore, end: Recorded) -> None:
+    """Takes the stream back to an event."""
+    await disarm(store)
+    async with as_owner(store) as connection:
+        await connection.execute(delete(events).where(events.c.version > end.version))
+        await connection.execute(
+            update(heads).values(
+                version=end.version, hash=end.hash, recorded_at=end.recorded_at, ended=False
+            )
+        )
+
+
+async def test_an_append_decided_on_another_history_is_a_conflict(store: SqlStore) -> None:
+    """Though that is as long as the stream's own; on the stream's own it is stored."""
+    first = await store.append(append(0))
+    with pytest.raises(Conflict):
+        await store.append(replace(append(1), follows=bytes(32)))
+    last = first.events[-1].hash
+    assert (await store.append(replace(append(1), follows=last))).version == 2

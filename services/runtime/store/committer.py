@@ -70,6 +70,11 @@ NOTHING = Mark(0, GENESIS, 0, frozenset())
 """What the first append of a stream follows."""
 
 
+def comes_after(append: Append, mark: Mark) -> bool:
+    """Whether an append was decided on this end of its stream."""
+    return append.expected == mark.version and append.follows in (None, mark.hash)
+
+
 @dataclass(frozen=True, slots=True)
 class Sealing:
     """An append's secrets: the stream's key, its stored form (id, octets) where it was made just

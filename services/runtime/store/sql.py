@@ -23,6 +23,7 @@ from services.runtime.store.committer import (
     Mark,
     Pending,
     Verdict,
+    comes_after,
     due_after,
     made_ready,
 )
@@ -153,7 +154,7 @@ class SqlStore:
     def _at_once(self, append: Append) -> Pending | None:
         """The append ready to be committed, None if something has to be read before."""
         mark = self._marks.get(append.stream.int, NOTHING) if self._chains_ahead else NOTHING
-        if self._chains_ahead and mark.version != append.expected:
+        if self._chains_ahead and not comes_after(append, mark):
             return None
         sealing = None
         if hides(append):
@@ -169,7 +170,7 @@ class SqlStore:
         async with read(self._engine) as connection:
             found = (await connection.execute(MARK, {"stream": append.stream})).one_or_none()
             mark = NOTHING if found is None else Mark(*found)
-            if mark.version != append.expected:
+            if not comes_after(append, mark):
                 return None
             sealing = None
             if hides(append):

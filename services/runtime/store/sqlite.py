@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.runtime.database import DATABASE_ERRORS, FILES, judge, now_us
 from services.runtime.store.api import StoreUnavailable, Unstorable
-from services.runtime.store.committer import NOTHING, Mark, Pending, Verdict
+from services.runtime.store.committer import NOTHING, Mark, Pending, Verdict, comes_after
 from services.runtime.store.rows import chained, done_work, due_moments
 
 NOW = str(select(now_us()).compile(dialect=sqlite.dialect()))
@@ -181,7 +181,7 @@ def judged(
         known = {place for (place,) in connection.execute(KNOWN, (json.dumps(named),))}
     for place, pending in enumerate(batch):
         append, head = pending.append, heads.get(place, NOTHING)
-        if head.version != append.expected or (head.version and place in known):
+        if not comes_after(append, head) or (head.version and place in known):
             yield pending, Verdict.LOST, head
         elif append.not_after is not None and now > append.not_after:
             yield pending, Verdict.LATE, head
