@@ -19,8 +19,8 @@ import pytest
 from services.game.server import FOLDERS
 from services.kernel.envelope import Append, Appended, Recorded
 from services.kernel.ids import RANDOM_BYTES, uuid7
-from services.runtime.database import open_engine
-from services.runtime.migrate import migrate
+from services.runtime.database import close_engine, open_engine, read
+from services.runtime.migrate import migrate, missing
 from services.runtime.store.audit import verify_stream
 from services.runtime.store.committer import NOTHING, Mark, made_ready
 from services.runtime.store.keys import StreamKeys
@@ -178,6 +178,31 @@ async def test_the_release_before_works_on_while_it_is_migrated(postgres_url: st
             assert await verify_stream(store, stream) is None
     played = {stream for replica in replicas for stream in replica.stored}
     assert set(await streams(plain)) == before | played
+    await store.close()
+
+
+async def test_a_migration_that_was_broken_off_is_run_again(postgres_url: str) -> None:
+    """What it had prepared leaves the release before its games of this month; the next run makes
+    it anew, and every old stream is whole."""
+    await dumps.load_postgres(postgres_url, gzip.decompress(FROZEN.read_bytes()).decode())
+    plain = postgres_url.replace("+asyncpg", "")
+    engine = open_engine(postgres_url, patient=True)
+    async with read(engine) as connection:
+        months, *_ = await connection.run_sync(missing, FOLDERS[0])
+        await connection.run_sync(months.revision.module.prepare)
+        await connection.run_sync(months.revision.module.prepare)
+    await close_engine(engine)
+    stopped = asyncio.Event()
+    replica = OldReplica(await asyncpg.connect(plain), asyncio.Event(), stopped)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(replica.work())
+        await replica.ready.wait()
+        stopped.set()
+    await replica.connection.close()
+    await migrate(postgres_url, FOLDERS)
+    store = SqlStore(open_engine(postgres_url), KEYS)
+    for stream in replica.stored:
+        assert await verify_stream(store, stream) is None
     await store.close()
 
 

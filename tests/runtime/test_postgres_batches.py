@@ -2,8 +2,10 @@
 
 import asyncio
 import random
+from typing import Any
 from uuid import UUID
 
+import asyncpg
 import pytest
 from sqlalchemy import text
 
@@ -11,7 +13,7 @@ from services.kernel.envelope import Appended, Due, Plan
 from services.runtime.database import close_engine, open_engine, read, write
 from services.runtime.migrate import migrate
 from services.runtime.store import migrations
-from services.runtime.store.api import Conflict, Late, StoreUnavailable
+from services.runtime.store.api import Conflict, Late, StoreUnavailable, Unstorable
 from services.runtime.store.audit import verify_stream
 from services.runtime.store.committer import DUE_KNOWN
 from services.runtime.store.postgres import PostgresWriter
@@ -183,6 +185,31 @@ async def test_a_row_that_is_locked_holds_up_nobody_else(
         *(False, False, True, False, False),
     ]
     assert (await store.append(append(1, stream=numbered(2)))).version == 2
+    await store.close()
+
+
+async def test_a_connection_that_cannot_be_set_up_is_closed(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often that is tried: nothing is left of it, and the next one is used."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    store = SqlStore(open_engine(postgres_url), KEYS)
+    made: list[Any] = []
+    connect = asyncpg.connect
+
+    async def noted(*given: Any, **named: Any) -> Any:
+        made.append(await connect(*given, **named))
+        return made[-1]
+
+    monkeypatch.setattr("asyncpg.connect", noted)
+    with monkeypatch.context() as patch:
+        patch.setattr("services.runtime.store.postgres.SESSION", "SET no_such_setting = on")
+        for _ in range(4):
+            with pytest.raises(Unstorable):
+                await store.append(append(0))
+    assert len(made) > 4
+    assert sum(not connection.is_closed() for connection in made) <= 1, "more than the pool's own"
+    assert (await store.append(append(0))).version == 1
     await store.close()
 
 

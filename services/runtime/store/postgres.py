@@ -206,9 +206,13 @@ class PostgresWriter:
         raw = await (await self._engine.connect()).get_raw_connection()
         connection: Any = raw.driver_connection
         raw.detach()
-        await connection.execute(SESSION)
-        sent = time.monotonic_ns() // 1_000
-        self._estimate.learn(sent, await connection.fetchval(f"SELECT {CLOCK}"))
+        try:
+            await connection.execute(SESSION)
+            sent = time.monotonic_ns() // 1_000
+            self._estimate.learn(sent, await connection.fetchval(f"SELECT {CLOCK}"))
+        except BaseException:
+            connection.terminate()  # the pool knows nothing of it any more
+            raise
         return Session(connection)
 
     async def _meaning(self, error: Exception) -> Exception:
