@@ -103,7 +103,7 @@ class Database:
                 self.crashes += 1
             yield
         finally:
-            ballast.unlink()
+            await asyncio.to_thread(give_back, ballast)
             if log:
                 await self.stop_hard()
                 await self.start()
@@ -124,6 +124,16 @@ def fill(ballast: Path) -> None:
                 os.posix_fallocate(written.fileno(), written.seek(0, os.SEEK_END), step)
             except OSError:
                 step //= 2
+
+
+def give_back(ballast: Path) -> None:
+    """Remove it; when this returns, its room is there for whoever starts next."""
+    ballast.unlink()
+    folder = os.open(ballast.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 @contextmanager

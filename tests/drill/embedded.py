@@ -12,7 +12,7 @@ from pathlib import Path
 
 from services.cli.operators import operator
 from services.cli.stack import Stack
-from tests.drill.database import BALLAST, fill, small_disk
+from tests.drill.database import BALLAST, fill, give_back, small_disk
 from tests.drill.drill import ENVIRONMENT, OUTAGE_MS, Form, finish, parties_of
 from tests.drill.faults import Outage, Tell
 from tests.drill.judging import DUE, WORKING, Findings, Judge
@@ -86,7 +86,7 @@ def _without_room(stack: Stack, disk: Path | None) -> Iterator[None]:
     if disk is not None:
         fill(disk / BALLAST)
         yield
-        (disk / BALLAST).unlink()
+        give_back(disk / BALLAST)
         return
     pids = [process.pid for process in stack._processes.values()]
     least = min(file.stat().st_size for file in stack.data.glob("*.db-wal"))
