@@ -195,7 +195,7 @@ async def test_a_connection_that_cannot_be_set_up_is_closed(
     await migrate(postgres_url, [migrations.FOLDER])
     store = SqlStore(open_engine(postgres_url), KEYS)
     made: list[Any] = []
-    connect = asyncpg.connect
+    connect: Any = asyncpg.connect
 
     async def noted(*given: Any, **named: Any) -> Any:
         made.append(await connect(*given, **named))
