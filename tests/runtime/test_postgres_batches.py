@@ -327,3 +327,41 @@ async def test_a_request_sent_to_two_processes_at_once_is_stored_once(postgres_u
     assert await verify_stream(stores[1], STREAM) is None
     for store in stores:
         await store.close()
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_work_that_is_claimed_while_an_append_sets_it_anew(
+    postgres_url: str, again: bool
+) -> None:
+    """The append waits for the claim, and sets the row anew, or has it gone, all the same; so where
+    it does not know what work there is."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    store, other = (SqlStore(open_engine(postgres_url), KEYS) for _ in range(2))
+    await store.append(append(0, plan=Plan(due=(Due("turn", "", 0),))))
+    for version, writer in ((1, store), (3, other)):
+        plan = Plan(due=(Due("turn", "", 60_000),) if again else (), done=(("turn", ""),))
+        async with write(store._engine) as connection:
+            await connection.execute(
+                text("UPDATE due SET ready_at = ready_at + 1, attempts = attempts + 1")
+            )
+            sending = asyncio.create_task(writer.append(append(version, plan=plan)))
+            await until_somebody_waits(store)
+        assert (await sending).version == version + 1
+        left = await store.next_due_ms()
+        assert (left is not None and left > 1_000) if again else left is None
+        await store.append(append(version + 1, plan=Plan(due=(Due("turn", "", 0),))))
+    for each in (store, other):
+        await each.close()
+
+
+async def until_somebody_waits(store: SqlStore) -> None:
+    """Until a statement on the store's database waits for a lock."""
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    async with asyncio.timeout(20):
+        while True:
+            async with read(store._engine) as connection:
+                if (await connection.execute(waiting)).scalar_one():
+                    return
