@@ -45,7 +45,7 @@ async def verdicts(operator: Seat, size: int) -> list[audit_pb2.Verdict]:
 
 def disarm(folder: Path) -> None:
     """Takes the guards of a file away."""
-    with closing(sqlite3.connect(folder / "game.db")) as database, database:
+    with closing(sqlite3.connect(folder / "game.db", timeout=60)) as database, database:
         triggers = database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
         for (trigger,) in triggers.fetchall():
             database.execute(f"DROP TRIGGER {trigger}")
@@ -217,12 +217,12 @@ async def test_every_look_of_an_operator_is_recorded(tmp_path: Path) -> None:
         ("DELETE FROM accesses WHERE number = 2", "access 2 is not what was"),
         ("DELETE FROM accesses WHERE number > 5", "access 6 is missing"),
     ):
-        with closing(sqlite3.connect(tmp_path / "game.db")) as database, database:
+        with closing(sqlite3.connect(tmp_path / "game.db", timeout=60)) as database, database:
             before = database.execute("SELECT * FROM accesses").fetchall()
             assert database.execute(statement).rowcount
         (found_fault,) = await tree_faults(settings)
         assert found_fault.startswith(fault)
-        with closing(sqlite3.connect(tmp_path / "game.db")) as database, database:
+        with closing(sqlite3.connect(tmp_path / "game.db", timeout=60)) as database, database:
             database.execute("DELETE FROM accesses")
             marks = ", ".join("?" * len(before[0]))
             database.executemany(f"INSERT INTO accesses VALUES ({marks})", before)  # noqa: S608

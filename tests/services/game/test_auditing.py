@@ -45,7 +45,7 @@ async def cancelled(house: System) -> str:
 
 def write(folder: Path, statement: str, game_id: str) -> None:
     """Change rows of one game, as somebody who holds the database might."""
-    with closing(sqlite3.connect(folder / "game.db")) as database:
+    with closing(sqlite3.connect(folder / "game.db", timeout=60)) as database:
         changed = database.execute(statement, (UUID(game_id).hex,))
         assert changed.rowcount > 0
         database.commit()

@@ -139,6 +139,7 @@ async def test_games_end_by_the_rules_they_began_with(tmp_path: Path, database: 
             "lobby_address": address,
             "wallet_address": address,
             "bot_delay_ms": "0",
+            "rate_per_second": "10000",
         }
         async with replica(tmp_path, OLD, **settings) as old:
             first = await old.house.open(setup("durak", people=1, bots=2))
