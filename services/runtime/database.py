@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -203,12 +204,29 @@ def sqlite_engine(file: DatabaseFile, pool_size: int) -> AsyncEngine:
         if connection.driver_connection.in_transaction:  # a COMMIT that failed leaves it open
             connection.rollback()
 
+    @event.listens_for(engine.sync_engine, "close")
+    def give_up(connection: Any, record: Any) -> None:
+        driver = connection.driver_connection
+        driver._tx.put_nowait((None, partial(undo_closing, driver)))  # noqa: SLF001 - before its end
+
     @event.listens_for(engine.sync_engine, "begin")
     def begin(connection: Any) -> None:
         reads = connection.get_execution_options().get("reads", False)
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
+
+
+def undo_closing(driver: Any) -> None:
+    """Undoes what a SQLite connection that is about to be closed has open; in its own thread.
+
+    Who is cancelled in the middle of a transaction gives its connection up. SQLite keeps a closed
+    connection, the write lock included, for as long as a cursor of it lives, such as one that a
+    traceback refers to.
+    """
+    connection = driver._connection  # noqa: SLF001 - there is no other way to it from here
+    if connection is not None and connection.in_transaction:
+        connection.rollback()
 
 
 def read_text(octets: bytes) -> str:

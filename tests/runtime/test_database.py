@@ -152,6 +152,32 @@ async def test_a_database_somebody_else_has_locked(embedded: SqlStore, file: Pat
     await goes_on(embedded, 1)
 
 
+async def test_a_write_that_is_cut_off_lets_go_of_the_lock(file: Path) -> None:
+    """Wherever its caller was cancelled, it has no effect, and the next write does not wait."""
+    engine = open_engine(f"sqlite+aiosqlite:///{file}")
+    async with write(engine) as connection:
+        await connection.execute(text("CREATE TABLE written (cut boolean)"))
+
+    async def insert(cut: bool) -> None:
+        async with write(engine) as connection:
+            await connection.execute(text("SELECT count(*) FROM written"))
+            await connection.execute(text("INSERT INTO written VALUES (:cut)"), {"cut": cut})
+            if cut:
+                await asyncio.Event().wait()
+
+    for microseconds in range(0, 4_000, 50):
+        writing = asyncio.create_task(insert(True))
+        await asyncio.sleep(microseconds / 1e6)
+        writing.cancel()
+        cut = await asyncio.gather(writing, return_exceptions=True)
+        assert isinstance(cut[0], asyncio.CancelledError)
+        await insert(False)
+    async with read(engine) as connection:
+        found = await connection.execute(text("SELECT cut, count(*) FROM written GROUP BY cut"))
+        assert found.all() == [(0, 80)]
+    await close_engine(engine)
+
+
 async def test_a_file_that_is_no_database(embedded: SqlStore, file: Path) -> None:
     """Overwritten with something else, and restored."""
     await embedded.append(append(0))
