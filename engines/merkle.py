@@ -8,22 +8,22 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 
-def leaf(item: bytes) -> bytes:
+def leaf_hash(item: bytes) -> bytes:
     """The hash of an item, 32 bytes."""
     return sha256(b"\x00" + item).digest()
 
 
-def node(left: bytes, right: bytes) -> bytes:
+def node_hash(left: bytes, right: bytes) -> bytes:
     """The hash of two subtrees, 32 bytes."""
     return sha256(b"\x01" + left + right).digest()
 
 
-def root(leaves: Sequence[bytes]) -> bytes:
+def root_hash(leaves: Sequence[bytes]) -> bytes:
     """The hash over leaf hashes in order; that of nothing is SHA-256 of nothing."""
     if len(leaves) < 2:
         return leaves[0] if leaves else sha256().digest()
     cut = _split(len(leaves))
-    return node(root(leaves[:cut]), root(leaves[cut:]))
+    return node_hash(root_hash(leaves[:cut]), root_hash(leaves[cut:]))
 
 
 def path(leaves: Sequence[bytes], place: int) -> tuple[bytes, ...]:
@@ -34,8 +34,8 @@ def path(leaves: Sequence[bytes], place: int) -> tuple[bytes, ...]:
         return ()
     cut = _split(len(leaves))
     if place < cut:
-        return (*path(leaves[:cut], place), root(leaves[cut:]))
-    return (*path(leaves[cut:], place - cut), root(leaves[:cut]))
+        return (*path(leaves[:cut], place), root_hash(leaves[cut:]))
+    return (*path(leaves[cut:], place - cut), root_hash(leaves[:cut]))
 
 
 def climbed(leaf_hash: bytes, place: int, size: int, path: Sequence[bytes]) -> bytes | None:
@@ -52,7 +52,7 @@ def climbed(leaf_hash: bytes, place: int, size: int, path: Sequence[bytes]) -> b
         return None
     found = leaf_hash
     for is_left, other in zip(reversed(turns), path, strict=True):
-        found = node(found, other) if is_left else node(other, found)
+        found = node_hash(found, other) if is_left else node_hash(other, found)
     return found
 
 

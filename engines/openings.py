@@ -32,7 +32,7 @@ def salt(seed: bytes, place: int) -> bytes:
 
 def leaf(place: int, card: Card, salt: bytes) -> bytes:
     """The leaf of a card: place and card as one octet each, and the salt."""
-    return merkle.leaf(bytes((place, card)) + salt)
+    return merkle.leaf_hash(bytes((place, card)) + salt)
 
 
 def leaves(seed: bytes, deck: Sequence[Card]) -> tuple[bytes, ...]:
@@ -42,7 +42,7 @@ def leaves(seed: bytes, deck: Sequence[Card]) -> tuple[bytes, ...]:
 
 def cards_root(seed: bytes, deck: Sequence[Card]) -> bytes:
     """What is published of a deck whose cards are to be opened one by one, 32 bytes."""
-    return merkle.root(leaves(seed, deck))
+    return merkle.root_hash(leaves(seed, deck))
 
 
 def openings(seed: bytes, deck: Sequence[Card], places: Iterable[int]) -> tuple[Opening, ...]:

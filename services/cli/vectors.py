@@ -171,11 +171,11 @@ def _draws() -> Any:
 
 def _trees() -> Any:
     for size in (1, 2, 3, 5, 8, 27):
-        leaves = [merkle.leaf(bytes([n])) for n in range(size)]
+        leaves = [merkle.leaf_hash(bytes([n])) for n in range(size)]
         for place in sorted({0, size // 2, size - 1}):
             yield {
                 "items": [bytes([n]).hex() for n in range(size)],
-                "root": merkle.root(leaves).hex(),
+                "root": merkle.root_hash(leaves).hex(),
                 "place": place,
                 "path": [neighbour.hex() for neighbour in merkle.path(leaves, place)],
             }

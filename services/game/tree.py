@@ -30,6 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from engines.merkle import leaf_hash
 from services.kernel import merkle
 from services.kernel.merkle import Growth, Range
 
@@ -73,7 +74,7 @@ class Leaf:
     @property
     def hash(self) -> bytes:
         """The leaf's hash in the tree."""
-        return merkle.leaf_hash(self.stream.bytes + self.version.to_bytes(8) + self.head)
+        return leaf_hash(self.stream.bytes + self.version.to_bytes(8) + self.head)
 
 
 async def take_turn(connection: AsyncConnection) -> None:

@@ -5,21 +5,12 @@ said here, and whoever keeps the tree looks them up. Who is shown a proof needs 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from hashlib import sha256
+
+from engines.merkle import node_hash, root_hash
 
 Range = tuple[int, int]
-EMPTY = sha256().digest()
+EMPTY = root_hash(())
 """The root of a tree without leaves."""
-
-
-def leaf_hash(entry: bytes) -> bytes:
-    """The hash of a leaf, 32 bytes."""
-    return sha256(b"\0" + entry).digest()
-
-
-def node_hash(left: bytes, right: bytes) -> bytes:
-    """The hash of a node over two subtrees, 32 bytes."""
-    return sha256(b"\1" + left + right).digest()
 
 
 def peaks(start: int, stop: int) -> list[Range]:

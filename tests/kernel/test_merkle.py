@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.merkle import leaf_hash, node_hash
 from services.kernel import merkle
 
 LARGEST = 70
-LEAVES = [merkle.leaf_hash(bytes([n])) for n in range(LARGEST)]
+LEAVES = [leaf_hash(bytes([n])) for n in range(LARGEST)]
 ROOTS = [merkle.tree_root(LEAVES[:size]) for size in range(LARGEST + 1)]
 
 TOLD = [b"", b"\0", b"\x10", b" !", b"01", b"@ABC", b"PQRSTUVW", b"`abcdefghijklmno"]
@@ -36,7 +37,7 @@ def defined(leaves: list[bytes]) -> bytes:
     k = 1
     while k * 2 < len(leaves):
         k *= 2
-    return merkle.node_hash(defined(leaves[:k]), defined(leaves[k:]))
+    return node_hash(defined(leaves[:k]), defined(leaves[k:]))
 
 
 def looked_up(ranges: list[merkle.Range]) -> list[bytes]:
@@ -46,7 +47,7 @@ def looked_up(ranges: list[merkle.Range]) -> list[bytes]:
 
 def test_roots_are_those_that_others_publish() -> None:
     """The trees of 1 to 8 known entries have the known roots."""
-    leaves = [merkle.leaf_hash(entry) for entry in TOLD]
+    leaves = [leaf_hash(entry) for entry in TOLD]
     found = [merkle.tree_root(leaves[:size]).hex() for size in range(1, 9)]
     assert found == TOLD_ROOTS
 

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import exc, func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from engines.merkle import leaf_hash
 from services.game import checkpoints, tree
 from services.game.checkpoints import Checkpointer, coverage, last_checkpoint
 from services.game.server import FOLDERS
@@ -214,7 +215,7 @@ async def test_what_waits_is_counted(place: Place, monkeypatch: pytest.MonkeyPat
 async def test_proofs_come_from_few_rows(place: Place) -> None:
     """Of a tree with nodes on two levels, however its leaves came in: every proof that is asked
     for is the one that the leaves themselves give."""
-    made = [Leaf(numbered(n), 1, merkle.leaf_hash(b"%d" % n)) for n in range(700)]
+    made = [Leaf(numbered(n), 1, leaf_hash(b"%d" % n)) for n in range(700)]
     for start, stop in ((0, 1), (1, 255), (255, 257), (257, 512), (512, 700)):
         async with write(place.engine) as connection:
             await tree.take_turn(connection)
@@ -307,7 +308,7 @@ async def test_damage_to_the_tree_is_named(place: Place) -> None:
     """Every leaf, node and checkpoint is computed again, a page at a time."""
     async with write(place.engine) as connection:
         await tree.take_turn(connection)
-        made = [Leaf(numbered(n), 1, merkle.leaf_hash(b"%d" % n)) for n in range(300)]
+        made = [Leaf(numbered(n), 1, leaf_hash(b"%d" % n)) for n in range(300)]
         await tree.add(connection, await tree.grown(connection), made)
     await place.checkpointer().round()
     assert await tree_faults(place) == []
