@@ -1,8 +1,8 @@
 """Bots: a move for a seat, from what that seat may see and nothing else.
 
-A bot is a function of a seat's view, the history it was shown, a level and a source of random
-numbers; equal arguments give equal moves. It picks one of the moves the view lists as legal, or an
-Azi bid within the bounds the view names.
+A bot is a function of a seat's view, the history it was shown, a level, a source of random numbers
+and a budget; equal arguments give equal moves where the budget is one of worlds. It picks one of
+the moves the view lists as legal, or an Azi bid within the bounds the view names.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +10,10 @@ from random import Random
 from typing import Any
 
 from services.ai.bots import azi, durak, rami
+from services.ai.bots.budget import USUAL, Budget
 from services.ai.bots.choice import Choice, Level
 
-Bot = Callable[[Any, Sequence[Any], Level, Random], Choice[Any]]
+Bot = Callable[[Any, Sequence[Any], Level, Random, Budget], Choice[Any]]
 
 BOTS: Mapping[str, Bot] = {"azi": azi.choose, "durak": durak.choose, "rami": rami.choose}
 """A bot for every game, by the game's name."""
@@ -22,10 +23,18 @@ class NoMove(Exception):
     """The view's seat has nothing to decide."""
 
 
-def choose(game: str, view: Any, history: Sequence[Any], level: Level, rng: Random) -> Choice[Any]:
+def choose(
+    game: str,
+    view: Any,
+    history: Sequence[Any],
+    level: Level,
+    rng: Random,
+    budget: Budget = USUAL,
+) -> Choice[Any]:
     """A legal move for the view's seat, and why.
 
-    `view` and `history` are the engine's `View` and `Happening`s of one seat. Raises KeyError for
+    `view` and `history` are the engine's `View` and `Happening`s of one seat; `budget` is what a
+    level that searches may use. Raises KeyError for
     a game there is not, NoMove when the view lists no legal move.
     """
     bot = BOTS[game]
@@ -33,7 +42,7 @@ def choose(game: str, view: Any, history: Sequence[Any], level: Level, rng: Rand
         raise NoMove
     if len(view.legal) == 1:
         return Choice(view.legal[0], "This is the only move there is.")
-    return bot(view, history, level, rng)
+    return bot(view, history, level, rng, budget)
 
 
-__all__ = ["BOTS", "Bot", "Choice", "Level", "NoMove", "choose"]
+__all__ = ["BOTS", "USUAL", "Bot", "Budget", "Choice", "Level", "NoMove", "choose"]

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from services.cli.bench import postgres
+from services.cli.bench import bots, postgres
 from services.cli.bench.measuring import (
     LIVE_GAMES,
     OPEN_STREAMS,
@@ -21,6 +21,8 @@ from services.cli.terminal import command, emit, grid, progress, show
 
 LOCAL = ("engines",)
 """What needs no database."""
+MATCHES = "bots"
+"""What is no measurement of a machine, and no part of all."""
 KINDS = ("store", "moves", "watch", "wallet", "replay", "engines", "memory")
 
 
@@ -32,7 +34,8 @@ def parser() -> argparse.ArgumentParser:
         "turn, the median of the rounds' ratios. What each number means stands in docs/bench.md.",
         "kozyr bench engines --seconds 2",
     )
-    made.add_argument("what", nargs="?", choices=(*KINDS, "all"), default="engines")
+    choices = (*KINDS, MATCHES, "all")
+    made.add_argument("what", nargs="?", choices=choices, default="engines")
     made.add_argument("--seconds", type=float, help="length of a slice (what suits the benchmark)")
     made.add_argument("--rounds", type=int, default=3, help="rounds of slices (3)")
     made.add_argument("--games", type=int, default=LIVE_GAMES, help="live games of memory")
@@ -42,11 +45,20 @@ def parser() -> argparse.ArgumentParser:
         help="a PostgreSQL whose user may create databases; else the embedded one is started",
     )
     made.add_argument("--json", action="store_true", help="one JSON object a benchmark")
+    bots.add_arguments(made)
     return made
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure and print."""
+    if arguments.what == MATCHES:
+        with progress(MATCHES) as tell:
+            told = bots.measure(arguments, tell)
+        if arguments.json:
+            emit(told)
+        else:
+            show(bots.table(told))
+        return FINE
     effort = Effort(
         seconds=arguments.seconds,
         rounds=max(1, arguments.rounds),

@@ -9,7 +9,8 @@ from engines.api import Act
 from engines.cards import Card
 from engines.durak.core import Core
 from engines.durak.projection import from_state
-from services.ai.bots import Level, endgame
+from services.ai.bots import Level
+from services.ai.bots.durak import endgame
 from tests.engines.laws import Decks, games
 from tests.services.ai.positions import Position, asked, at_random, bot, play
 

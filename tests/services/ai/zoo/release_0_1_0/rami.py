@@ -25,8 +25,15 @@ from engines.rami import (
     Source,
     View,
 )
-from services.ai.bots.choice import Choice, Level
-from services.ai.bots.hands import Plan, best_plan, fits, neighbours, outs, points
+from tests.services.ai.zoo.release_0_1_0.choice import Choice, Level
+from tests.services.ai.zoo.release_0_1_0.hands import (
+    Plan,
+    best_plan,
+    fits,
+    neighbours,
+    outs,
+    points,
+)
 
 OUT_WORTH = 2.0
 """What a card that may still come is worth to the card it would meld with, in points."""

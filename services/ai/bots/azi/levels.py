@@ -23,9 +23,10 @@ from engines.azi import (
     strength,
 )
 from engines.cards import JACK, Card, rank, suit, text
-from services.ai.bots import bidding, tricks
+from services.ai.bots.azi import bidding, tricks
+from services.ai.bots.azi.equity import equity
+from services.ai.bots.budget import Budget
 from services.ai.bots.choice import Choice, Level
-from services.ai.bots.equity import equity
 
 EDGE = 0.22
 """So much more than its equal part a normal bot's hand must win to raise."""
@@ -33,7 +34,9 @@ LIGHT_PRICE = 5
 """An easy bot buys back in when the price is at most its stack divided by this."""
 
 
-def choose(view: View, history: Sequence[Happening], level: Level, rng: Random) -> Choice[Move]:
+def choose(
+    view: View, history: Sequence[Happening], level: Level, rng: Random, budget: Budget
+) -> Choice[Move]:
     """A legal move for the seat whose view this is."""
     match view.phase:
         case Phase.DROPPING:

@@ -23,8 +23,9 @@ from engines.durak import (
     Take,
     View,
 )
-from services.ai.bots import endgame
+from services.ai.bots.budget import Budget
 from services.ai.bots.choice import Choice, Level
+from services.ai.bots.durak import endgame
 
 TRUMP_WORTH = 12
 """A trump counts as so many ranks more."""
@@ -46,7 +47,9 @@ STALE_BOUTS = 3
 """After so many bouts a seat without a discard nobody takes by choice: the deal must move on."""
 
 
-def choose(view: View, history: Sequence[Happening], level: Level, rng: Random) -> Choice[Move]:
+def choose(
+    view: View, history: Sequence[Happening], level: Level, rng: Random, budget: Budget
+) -> Choice[Move]:
     """A legal move for the seat whose view this is."""
     if level is Level.HARD and (exact := _played_out(view, history)) is not None:
         return exact

@@ -1,0 +1,5 @@
+"""Azi's bots."""
+
+from services.ai.bots.azi.levels import choose
+
+__all__ = ["choose"]

@@ -1,0 +1,5 @@
+"""Rami's bots."""
+
+from services.ai.bots.rami.levels import choose
+
+__all__ = ["choose"]

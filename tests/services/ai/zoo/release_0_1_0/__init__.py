@@ -1,0 +1,39 @@
+"""Bots: a move for a seat, from what that seat may see and nothing else.
+
+A bot is a function of a seat's view, the history it was shown, a level and a source of random
+numbers; equal arguments give equal moves. It picks one of the moves the view lists as legal, or an
+Azi bid within the bounds the view names.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from tests.services.ai.zoo.release_0_1_0 import azi, durak, rami
+from tests.services.ai.zoo.release_0_1_0.choice import Choice, Level
+
+Bot = Callable[[Any, Sequence[Any], Level, Random], Choice[Any]]
+
+BOTS: Mapping[str, Bot] = {"azi": azi.choose, "durak": durak.choose, "rami": rami.choose}
+"""A bot for every game, by the game's name."""
+
+
+class NoMove(Exception):
+    """The view's seat has nothing to decide."""
+
+
+def choose(game: str, view: Any, history: Sequence[Any], level: Level, rng: Random) -> Choice[Any]:
+    """A legal move for the view's seat, and why.
+
+    `view` and `history` are the engine's `View` and `Happening`s of one seat. Raises KeyError for
+    a game there is not, NoMove when the view lists no legal move.
+    """
+    bot = BOTS[game]
+    if not view.legal:
+        raise NoMove
+    if len(view.legal) == 1:
+        return Choice(view.legal[0], "This is the only move there is.")
+    return bot(view, history, level, rng)
+
+
+__all__ = ["BOTS", "Bot", "Choice", "Level", "NoMove", "choose"]
