@@ -24,7 +24,6 @@ from services.runtime.database import close_engine, open_engine
 from services.runtime.feed import Feed
 from services.runtime.migrate import migrate, migrate_engine
 from services.runtime.settings import Settings
-from services.runtime.store.audit import verify_stream
 from services.runtime.streams import Streams
 from services.wallet import requests as wallet_requests
 from services.wallet import views as wallet_views
@@ -36,6 +35,7 @@ from services.wallet.wake import Wake
 from tests import postgres
 from tests.fixtures import dumps
 from tests.fixtures.frozen import FOLDERS, Frozen, described, game_ids, last_state, logs, opened
+from tests.runtime.stored import verify_stream
 
 FROZEN = [
     Frozen(folder)

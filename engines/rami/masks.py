@@ -118,12 +118,6 @@ def best_melds(hand: int, ace_high: bool) -> tuple[int, ...]:
     return (*groups, *stretches(run_cards(rest)))
 
 
-def deadwood(hand: int, ace_high: bool) -> int:
-    """The cards that are left when the hand is laid by `best_melds`."""
-    rest = _best(hand, WORTH[ace_high])[1]
-    return rest & ~run_cards(rest)
-
-
 def _best(hand: int, worth: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
     """The groups to lay, and the hand without them."""
     ways: list[tuple[tuple[int, ...], int]] = [((), hand)]

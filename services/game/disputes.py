@@ -108,11 +108,6 @@ class Dispute:
         """What is left of the claim on a player."""
         return self.claims.get(player, 0) - self.collected.get(player, 0)
 
-    @property
-    def has_claims(self) -> bool:
-        """Whether something is left of any claim."""
-        return any(self.outstanding(player) for player in self.claims)
-
 
 def decide(state: Dispute, command: DisputeEvent) -> Sequence[DisputeEvent]:
     """Whether the event may follow; raises Refused."""

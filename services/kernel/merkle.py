@@ -4,7 +4,7 @@ A subtree is a range `(start, stop)` of leaves. Proofs are lists of subtrees' ro
 said here, and whoever keeps the tree looks them up. Who is shown a proof needs this module alone.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from engines.merkle import node_hash, root_hash
 
@@ -134,15 +134,6 @@ def is_consistent(
             after = node_hash(after, other)
         place, last = place >> 1, last >> 1
     return not last and before == old_root and after == new_root
-
-
-def tree_root(leaves: Iterable[bytes]) -> bytes:
-    """The root over hashes of leaves."""
-    tree = Growth()
-    for leaf in leaves:
-        for _ in tree.add(leaf):
-            pass
-    return tree.root
 
 
 def _middle(start: int, stop: int) -> int:

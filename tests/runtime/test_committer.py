@@ -20,7 +20,6 @@ from services.runtime.store.api import (
     StoreUnavailable,
     Unstorable,
 )
-from services.runtime.store.audit import verify_stream
 from services.runtime.store.committer import NOTHING, Committer, Pending, Verdict, made_ready
 from services.runtime.store.sql import SqlStore
 from services.runtime.streams import Streams
@@ -28,6 +27,7 @@ from tests.runtime.appends import OTHER, STREAM, append, body, numbered, togethe
 from tests.runtime.conftest import KEYS, Clock
 from tests.runtime.counters import COUNTER, Add
 from tests.runtime.owner import as_owner
+from tests.runtime.stored import verify_stream
 
 
 def sizes(store: SqlStore) -> list[int]:

@@ -26,7 +26,6 @@ from services.runtime.database import (
 from services.runtime.migrate import migrate, migrate_engine
 from services.runtime.store import migrations
 from services.runtime.store.api import StoreUnavailable
-from services.runtime.store.audit import verify_stream
 from services.runtime.store.sql import SqlStore
 from services.runtime.store.sqlite import SqliteWriter
 from services.runtime.streams import Streams
@@ -36,6 +35,7 @@ from tests.runtime.appends import STREAM, append, body
 from tests.runtime.conftest import KEYS, Clock
 from tests.runtime.counters import COUNTER, Add
 from tests.runtime.line import line_to
+from tests.runtime.stored import verify_stream
 
 
 @pytest.fixture

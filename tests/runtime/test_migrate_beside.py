@@ -21,7 +21,6 @@ from services.kernel.envelope import Append, Appended, Recorded
 from services.kernel.ids import RANDOM_BYTES, uuid7
 from services.runtime.database import close_engine, open_engine, read
 from services.runtime.migrate import migrate, missing
-from services.runtime.store.audit import verify_stream
 from services.runtime.store.committer import NOTHING, Mark, made_ready
 from services.runtime.store.keys import StreamKeys
 from services.runtime.store.rows import chained
@@ -29,6 +28,7 @@ from services.runtime.store.sql import SqlStore
 from tests.fixtures import dumps
 from tests.runtime.appends import append
 from tests.runtime.conftest import KEYS
+from tests.runtime.stored import verify_stream
 
 FROZEN = Path(__file__).parents[1] / "fixtures" / "0.1.0" / "postgresql" / "game.sql.gz"
 RELEASE = Path(__file__).parent / "release_0_1_0"

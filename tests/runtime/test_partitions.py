@@ -16,13 +16,13 @@ from services.kernel.ids import uuid7
 from services.runtime.database import close_engine, open_engine, read
 from services.runtime.migrate import NoSuchRole, migrate
 from services.runtime.store import migrations
-from services.runtime.store.audit import verify_stream
 from services.runtime.store.partitions import AHEAD, Partitions, PartitionsRunOut
 from services.runtime.store.postgres import PostgresWriter
 from services.runtime.store.sql import SqlStore
 from tests import postgres
 from tests.runtime.appends import append
 from tests.runtime.conftest import KEYS
+from tests.runtime.stored import verify_stream
 
 MONTHS = AHEAD + 1
 TABLES = ("due", "event_secrets", "events")

@@ -14,7 +14,6 @@ from services.runtime.database import close_engine, open_engine, read, write
 from services.runtime.migrate import migrate
 from services.runtime.store import migrations
 from services.runtime.store.api import Conflict, Late, StoreUnavailable, Unstorable
-from services.runtime.store.audit import verify_stream
 from services.runtime.store.committer import DUE_KNOWN
 from services.runtime.store.postgres import PostgresWriter
 from services.runtime.store.sql import SqlStore
@@ -23,6 +22,7 @@ from tests import postgres
 from tests.runtime.appends import OTHER, STREAM, append, body, numbered, together
 from tests.runtime.conftest import KEYS
 from tests.runtime.line import line_to
+from tests.runtime.stored import verify_stream
 
 
 async def test_two_batches_are_under_way_at_once(postgres_url: str) -> None:

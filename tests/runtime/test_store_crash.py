@@ -11,10 +11,10 @@ import pytest
 from services.runtime.database import open_engine
 from services.runtime.migrate import migrate
 from services.runtime.store import migrations
-from services.runtime.store.audit import verify_stream
 from services.runtime.store.sql import SqlStore
 from tests.runtime.appends import STREAM, numbered
 from tests.runtime.conftest import KEYS
+from tests.runtime.stored import verify_stream
 
 
 async def killed_after(url: str, tasks: int, lines: int, wait_s: float) -> dict[UUID, int]:

@@ -10,7 +10,6 @@ from sqlalchemy import exc, insert, literal, select, text
 
 from services.kernel.envelope import Head, Recorded
 from services.runtime.store.api import Damaged
-from services.runtime.store.audit import verify_stream
 from services.runtime.store.chain import verify
 from services.runtime.store.keys import Rewrapped
 from services.runtime.store.schema import event_secrets, events, metadata, stream_keys
@@ -18,6 +17,7 @@ from services.runtime.store.sealing import KeyUnknown, MasterKeys, SealBroken, u
 from services.runtime.store.sql import SqlStore
 from tests.runtime.appends import OTHER, STREAM, append
 from tests.runtime.owner import as_owner
+from tests.runtime.stored import verify_stream
 
 SECRET = b"the deck nobody may know"
 Statement = Callable[[str], Awaitable[None]]

@@ -22,12 +22,12 @@ from services.runtime.database import open_engine
 from services.runtime.migrate import migrate_engine
 from services.runtime.store import migrations
 from services.runtime.store.api import Conflict, Late, RequestReused
-from services.runtime.store.audit import verify_stream
 from services.runtime.store.sql import SqlStore
 from tests import postgres
 from tests.runtime.appends import body, events, numbered
 from tests.runtime.conftest import KEYS, Clock
 from tests.runtime.model import Model
+from tests.runtime.stored import verify_stream
 
 T = TypeVar("T")
 

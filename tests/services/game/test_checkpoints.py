@@ -23,6 +23,7 @@ from services.runtime.drain import Drain
 from services.runtime.notes import open_note
 from services.runtime.store.sql import SqlStore
 from tests import postgres
+from tests.kernel.trees import defined
 from tests.runtime.appends import append, numbered
 from tests.runtime.owner import as_owner
 
@@ -97,7 +98,7 @@ async def test_a_round_covers_what_advanced(place: Place) -> None:
     assert (first.size, second.size) == (2, 3)
     assert first.at <= second.at
     for made in (first, second):
-        assert made.root == merkle.tree_root(leaf.hash for leaf in found[: made.size])
+        assert made.root == defined(leaf.hash for leaf in found[: made.size])
     heads = await place.store.heads([numbered(1), numbered(2)])
     assert found[1].head == heads[numbered(2)].hash
     assert found[2].head == heads[numbered(1)].hash
@@ -179,7 +180,7 @@ async def test_replicas_take_turns(place: Place) -> None:
         last = await last_checkpoint(connection)
     assert last is not None
     assert last.size == len(found)
-    assert last.root == merkle.tree_root(leaf.hash for leaf in found)
+    assert last.root == defined(leaf.hash for leaf in found)
 
 
 async def test_what_waits_is_counted(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,13 +226,13 @@ async def test_proofs_come_from_few_rows(place: Place) -> None:
         assert (await connection.execute(select(func.count()).select_from(nodes))).scalar() == 2
         for index, size in ((0, 1), (0, 700), (255, 256), (256, 700), (300, 513), (699, 700)):
             proof = await tree.roots(connection, merkle.inclusion_ranges(index, size))
-            root = merkle.tree_root(hashes[:size])
+            root = defined(hashes[:size])
             assert merkle.is_included(hashes[index], index, size, proof, root)
         for old, new in ((1, 700), (255, 256), (256, 700), (512, 512), (511, 699)):
             proof = await tree.roots(connection, merkle.consistency_ranges(old, new))
-            before, after = (merkle.tree_root(hashes[:size]) for size in (old, new))
+            before, after = (defined(hashes[:size]) for size in (old, new))
             assert merkle.is_consistent(old, before, new, after, proof)
-        assert await tree.roots(connection, [(0, 700)]) == [merkle.tree_root(hashes)]
+        assert await tree.roots(connection, [(0, 700)]) == [defined(hashes)]
 
 
 async def test_nothing_of_it_can_be_changed(place: Place) -> None:
