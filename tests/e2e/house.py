@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,17 +13,8 @@ import grpc
 from google.protobuf.descriptor import MethodDescriptor
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status
-from kozyr.ai.v1 import ai_pb2
-from kozyr.game.v1 import (
-    audit_pb2,
-    audit_pb2_grpc,
-    checkpoint_pb2,
-    game_pb2,
-    keys_pb2,
-    variant_pb2,
-    view_pb2,
-)
-from kozyr.lobby.v1 import identity_pb2, lobby_pb2
+from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, variant_pb2, view_pb2
+from kozyr.lobby.v1 import lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2, wallet_pb2_grpc
 
 from services.cli.client import ENDED, Caller, Player, view_of
@@ -31,6 +22,7 @@ from services.cli.stack import Stack
 from services.cli.tables import Tables
 from services.runtime.keys import OPERATORS, PLAYERS
 from services.runtime.tokens import load_signer
+from tests.rpcs import path, rpcs
 
 FAST: Mapping[str, str] = {
     "KOZYR_LOG_LEVEL": "debug",
@@ -45,12 +37,6 @@ FAST: Mapping[str, str] = {
 }
 """No rate limits and no waiting bots; everything a process can log is logged."""
 
-FILES: Mapping[str, tuple[Any, ...]] = {
-    "lobby": (identity_pb2, lobby_pb2),
-    "game": (game_pb2, audit_pb2, checkpoint_pb2, keys_pb2),
-    "ai": (ai_pb2,),
-    "wallet": (wallet_pb2,),
-}
 OPERATOR = "olga"
 DETAILS = "grpc-status-details-bin"
 CALL_SECONDS = 15.0
@@ -89,20 +75,6 @@ class Answer:
             if detail.TypeName() == "google.rpc.BadRequest"
             for violation in BadRequest.FromString(detail.value).field_violations
         ]
-
-
-def methods() -> Iterator[tuple[str, MethodDescriptor]]:
-    """Every RPC of the four services, with the service's name."""
-    for service, files in FILES.items():
-        for file in files:
-            for declared in file.DESCRIPTOR.services_by_name.values():
-                for method in declared.methods:
-                    yield service, method
-
-
-def path(method: MethodDescriptor) -> str:
-    """The RPC's name on the wire."""
-    return f"/{method.containing_service.full_name}/{method.name}"
 
 
 class House:
@@ -163,7 +135,7 @@ class House:
 
     async def send(self, service: str, name: str, request: Any, token: str | None) -> Answer:
         """Send a message to the RPC of this name."""
-        method = next(m for s, m in methods() if s == service and m.name == name)
+        method = next(m for s, m in rpcs() if s == service and m.name == name)
         return await self.ask(service, method, request.SerializeToString(), token)
 
     async def player(self) -> Player:

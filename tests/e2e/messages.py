@@ -35,11 +35,18 @@ DEEP = b"\x0b" * 20_000
 
 Pool = Mapping[str, Sequence[Any]]
 """Values that exist, by field name."""
+Samples = Mapping[str, Sequence[Message]]
+"""Requests that are in order, by the full name of their type, where random ones seldom are."""
 
 
-def request(descriptor: Descriptor, rng: Random, pool: Pool) -> bytes:
+def request(
+    descriptor: Descriptor, rng: Random, pool: Pool, samples: Samples | None = None
+) -> bytes:
     """The octets of a request: well formed and likely, or mutated, or nothing of the kind."""
     message = build(descriptor, rng, pool)
+    known = (samples or {}).get(descriptor.full_name)
+    if known and rng.random() < 0.5:
+        message = _nearly(rng.choice(known), message, rng)
     raw = message.SerializeToString()
     kind = rng.random()
     if kind < 0.75:
@@ -69,6 +76,23 @@ def build(descriptor: Descriptor, rng: Random, pool: Pool, depth: int = 0) -> Me
         else:
             _put(message, field, rng, pool, depth, repeated=False)
     return message
+
+
+def _nearly(sample: Message, other: Message, rng: Random) -> Message:
+    """A sample, every second time with one field as in another message."""
+    made = type(sample)()
+    made.CopyFrom(sample)
+    if rng.random() < 0.5:
+        taken = type(sample)()
+        taken.CopyFrom(other)
+        names = [field.name for field in sample.DESCRIPTOR.fields]
+        kept = rng.choice(names)
+        for name in names:
+            if name != kept:
+                taken.ClearField(name)
+        made.ClearField(kept)
+        made.MergeFrom(taken)
+    return made
 
 
 def _others(fields: Sequence[FieldDescriptor], rng: Random) -> list[FieldDescriptor]:

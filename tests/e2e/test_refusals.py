@@ -27,14 +27,13 @@ from tests.e2e.house import (
     House,
     house,
     legal,
-    methods,
     move,
-    path,
     play_out,
     rules,
     start,
     until,
 )
+from tests.rpcs import path, rpcs
 
 Code = grpc.StatusCode
 VARIANTS = ("azi", "durak", "rami")
@@ -144,7 +143,7 @@ def forged(given: House) -> dict[str, str]:
 
 def every_rpc() -> list[Any]:
     """All RPCs as parameters."""
-    return [pytest.param(s, m, id=m.name) for s, m in methods()]
+    return [pytest.param(s, m, id=m.name) for s, m in rpcs()]
 
 
 def roles(method: MethodDescriptor) -> dict[str, bool]:

@@ -19,7 +19,8 @@ from kozyr.lobby.v1 import identity_pb2, lobby_pb2
 from engines.cards import PACK_SIZE, Card, text
 from services.cli.client import Player
 from services.runtime.settings import SERVICES
-from tests.e2e.house import House, house, methods, play_out, rules, start, until
+from tests.e2e.house import House, house, play_out, rules, start, until
+from tests.rpcs import rpcs
 
 CARDS = "|".join(text(Card(number)) for number in range(PACK_SIZE))
 WORDS = re.compile(
@@ -135,7 +136,7 @@ async def test_no_error_and_no_log_repeats_what_was_sent(given: House) -> None:
     """Marked texts, octets and tokens to every RPC, one field at a time and all at once."""
     tokens = [given.token("operator"), given.token("player"), *map(given.token, SERVICES)]
     asked = 0
-    for service, method in methods():
+    for service, method in rpcs():
         whole = marked(method.input_type)
         singles = []
         for field in whole.DESCRIPTOR.fields:
@@ -163,7 +164,7 @@ async def test_an_expired_token_is_not_repeated_either(given: House) -> None:
     """Neither whole nor in parts."""
     player: Player = await given.player()
     token = given.token("player", player.player_id, 1_000)
-    method = next(m for _, m in methods() if m.name == "ListGames")
+    method = next(m for _, m in rpcs() if m.name == "ListGames")
 
     async def expired() -> bool:
         answer = await given.ask("game", method, b"", token)

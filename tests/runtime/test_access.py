@@ -1,41 +1,22 @@
 """The access table: every RPC there is has its row, and a row says what it says."""
 
-import importlib
-from pathlib import Path
-
 import pytest
-from google.protobuf.descriptor import FileDescriptor
 
 from services.kernel.errors import Kind, Refused
 from services.runtime.access import ACCESS, PLATFORM
 from services.runtime.auth import ANYONE, Caller, Role, allow
 from services.runtime.settings import SERVICES
-
-GENERATED = Path(__file__).parents[2] / "proto" / "gen"
-MODULES = sorted(GENERATED.glob("kozyr/**/*_pb2.py"))
-
-
-def methods(file: FileDescriptor) -> set[str]:
-    """Full names of the RPCs a file declares."""
-    return {
-        f"/{service.full_name}/{method.name}"
-        for service in file.services_by_name.values()
-        for method in service.methods
-    }
-
-
-def declared() -> set[str]:
-    """Full names of all RPCs of the wire contract."""
-    found: set[str] = set()
-    for path in MODULES:
-        name = ".".join(path.relative_to(GENERATED).with_suffix("").parts)
-        found |= methods(importlib.import_module(name).DESCRIPTOR)
-    return found
+from tests.rpcs import path, rpcs
 
 
 def test_every_rpc_has_a_row_and_every_row_an_rpc() -> None:
     """Neither an RPC nobody decided about nor a row that decides about nothing."""
-    assert declared() == ACCESS.keys() - PLATFORM.keys()
+    assert {path(method) for _, method in rpcs()} == ACCESS.keys() - PLATFORM.keys()
+
+
+def test_every_rpc_is_served_by_one_of_the_four() -> None:
+    """What is found of the contract names its service, and each of them serves something."""
+    assert {service for service, _ in rpcs()} == set(SERVICES)
 
 
 def test_rows_name_services_that_exist() -> None:
