@@ -1,9 +1,8 @@
 """Databases: SQLite in a file or PostgreSQL, reached through SQLAlchemy Core, async.
 
-`open_engine` opens one, `write` and `read` give a connection in a transaction, `driver` the one
-below it for what is read most, and every way a database can be gone or refuse becomes
-`StoreUnavailable` here and nowhere else. An engine recovers by itself: connections that died are
-thrown away at the next use and new ones are made.
+`open_engine` opens one, `write` and `read` give a connection in a transaction, and every way a
+database can be gone or refuse becomes `StoreUnavailable` here and nowhere else. An engine recovers
+by itself: connections that died are thrown away at the next use and new ones are made.
 """
 
 import asyncio
@@ -343,26 +342,6 @@ async def read(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         else:
             async with engine.connect() as connection:
                 yield await connection.execution_options(isolation_level="AUTOCOMMIT")
-    except DATABASE_ERRORS as error:
-        if refusal := await judge(engine, error):
-            raise refusal from error
-        raise
-
-
-@asynccontextmanager
-async def driver(engine: AsyncEngine) -> AsyncIterator[Any]:
-    """A PostgreSQL engine's connection as asyncpg knows it, outside any transaction: for single
-    statements, which cost a fraction of what SQLAlchemy takes to pass them and their rows on.
-
-    It is the pool's: one that died is noticed when it is taken out again. Raises StoreUnavailable
-    when the database is gone.
-    """
-    try:
-        pooled = await engine.raw_connection()
-        try:
-            yield pooled.driver_connection
-        finally:
-            pooled.close()
     except DATABASE_ERRORS as error:
         if refusal := await judge(engine, error):
             raise refusal from error

@@ -8,17 +8,15 @@ much care. The calls go to the driver's own connection.
 """
 
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import IntEnum
 from typing import Any, TypeAlias
 from uuid import UUID
 
 from asyncpg.exceptions import PostgresError
-from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from services.runtime.database import DATABASE_ERRORS, judge
+from services.runtime.drivers import Driver, Drivers
 from services.runtime.store.postgres import DatabaseClock
 from services.wallet.batch import Answer, Found, Wanted, Writing, tables_of
 from services.wallet.books import (
@@ -32,8 +30,6 @@ from services.wallet.books import (
 from services.wallet.memory import Memory
 
 Fold: TypeAlias = Callable[[Found], Writing | None]
-Driver: TypeAlias = Any
-"""A connection of asyncpg, which has no types of its own."""
 
 COLLISIONS = frozenset(("23505",))
 """A row that is there already: a request asked again, a game that was forgotten."""
@@ -79,12 +75,9 @@ class PostgresBooks:
     """The books in a PostgreSQL database."""
 
     def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
+        self._drivers = Drivers(engine)
         self._memory = Memory()
         self._clock = DatabaseClock()
-        self._idle: list[Driver] = []
-        self._era = 0
-        event.listen(engine.sync_engine, "engine_disposed", self._disposed)
         self._care = Care.READ
         self._wary = 1
 
@@ -95,7 +88,7 @@ class PostgresBooks:
         StoreUnavailable: then the outcome is unknown.
         """
         care = self._care if self._wary else Care.REMEMBER
-        async with self._driver() as driver:
+        async with self._drivers.lend() as driver:
             for _ in range(ATTEMPTS):
                 try:
                     await self._attempt(driver, wanted, fold, care)
@@ -115,7 +108,7 @@ class PostgresBooks:
 
     async def find(self, wanted: Wanted) -> Found:
         """What there is of what is wanted."""
-        async with self._driver() as driver:
+        async with self._drivers.lend() as driver:
             return await self._read(driver, wanted)
 
     async def _attempt(self, driver: Driver, wanted: Wanted, fold: Fold, care: Care) -> None:
@@ -149,45 +142,6 @@ class PostgresBooks:
         found = await read(driver, wanted)
         self._clock.learn(sent, found.now)
         return found
-
-    @asynccontextmanager
-    async def _driver(self) -> AsyncIterator[Driver]:
-        """A connection of the driver, each of its statements a transaction of its own.
-
-        They are kept for the next batch: a visit to the pool takes as long as several commands.
-        """
-        era = self._era
-        try:
-            driver = await self._connected()
-            try:
-                yield driver
-            except BaseException:
-                driver.terminate()
-                raise
-            if era == self._era:
-                self._idle.append(driver)
-            else:
-                driver.terminate()
-        except DATABASE_ERRORS as error:
-            if refusal := await judge(self._engine, error):
-                raise refusal from error
-            raise
-
-    async def _connected(self) -> Driver:
-        while self._idle:
-            driver = self._idle.pop()
-            if not driver.is_closed():
-                return driver
-        connection = await self._engine.raw_connection()
-        driver = connection.driver_connection
-        connection.detach()
-        return driver
-
-    def _disposed(self, engine: object) -> None:
-        """The engine lets all its connections go, and so do we."""
-        self._era += 1
-        while self._idle:
-            self._idle.pop().terminate()
 
 
 async def read(driver: Driver, wanted: Wanted) -> Found:

@@ -12,7 +12,8 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from services.kernel.envelope import Claimed
-from services.runtime.database import database_now, driver, now_us, read, write
+from services.runtime.database import database_now, now_us, read, write
+from services.runtime.drivers import Drivers
 from services.runtime.store.queries import SAME_CLAIM, SAME_WORK
 from services.runtime.store.reading import direct_text
 from services.runtime.store.rows import claim_key, work_key
@@ -41,6 +42,7 @@ class Claims:
 
     def __init__(self, engine: AsyncEngine, clock: Callable[[], int] | None) -> None:
         self._engine = engine
+        self._drivers = Drivers(engine)
         self._clock = clock
         direct = (DROP, NEXT) if engine.dialect.name == "postgresql" else ()
         self._texts = {query: direct_text(query, engine) for query in direct}
@@ -56,7 +58,7 @@ class Claims:
         now = None if self._clock is None else self._clock()
         text = CLAIM.format(limit=limit, but=BUT if but else "")
         given = (now, lease_us, worker, *([list(but)] if but else ()))
-        async with driver(self._engine) as connection:
+        async with self._drivers.lend() as connection:
             rows = await connection.fetch(text, *given)
         return [Claimed(*work) for _, *work in sorted(map(tuple, rows), key=itemgetter(0))]
 
@@ -95,7 +97,7 @@ class Claims:
         given = claim_key(claimed)
         if direct := self._texts.get(DROP):
             text, names = direct
-            async with driver(self._engine) as connection:
+            async with self._drivers.lend() as connection:
                 await connection.execute(text, *[given[name] for name in names])
             return
         async with write(self._engine) as connection:
@@ -107,7 +109,7 @@ class Claims:
         first: int | None
         direct = self._texts.get(NEXT)
         if direct and not but:
-            async with driver(self._engine) as connection:
+            async with self._drivers.lend() as connection:
                 first, now = await connection.fetchrow(direct[0])
         else:
             async with read(self._engine) as connection:

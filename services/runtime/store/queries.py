@@ -12,6 +12,7 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
+    true,
 )
 
 from services.runtime.store.schema import due, event_secrets, events, heads, stream_keys
@@ -27,56 +28,43 @@ COLUMNS = (
 )
 """What `reading.opened` takes a stored event from, in this order."""
 ALL = 2**62
-"""A limit that is none."""
+"""A limit that is none. Where there is a limit, PostgreSQL plans for a part of the rows: it reads
+them by the key, in its order, and sorts nothing."""
 
 _whole_rows = events.outerjoin(
     event_secrets,
     and_(event_secrets.c.stream == events.c.stream, event_secrets.c.version == events.c.version),
 )
 _events = select(*COLUMNS).select_from(_whole_rows)
+_limit = bindparam("limit", type_=BigInteger)
 EVENTS = (
     _events.where(events.c.stream == bindparam("stream"), events.c.version > bindparam("after"))
     .order_by(events.c.version)
-    .limit(bindparam("limit", type_=BigInteger))
+    .limit(_limit)
 )
+_is_first = events.c.version == literal_column("1")
+_of_head = [
+    case((_is_first, select(each).where(heads.c.stream == events.c.stream).scalar_subquery()))
+    for each in (heads.c.version, heads.c.hash, heads.c.ended)
+]
+_whole = select(*COLUMNS, *_of_head).select_from(_whole_rows).order_by(events.c.version)
+WHOLE = _whole.where(events.c.stream == bindparam("stream")).limit(_limit)
+"""A stream's events and, beside the first, its head: one statement, so of one moment."""
 _asked = (
     func.unnest(
         bindparam("streams", type_=ARRAY(Uuid)), bindparam("versions", type_=ARRAY(BigInteger))
     )
-    .table_valued(column("stream", Uuid), column("above", BigInteger))
+    .table_valued(column("stream", Uuid), column("above", BigInteger), with_ordinality="place")
     .render_derived(name="asked")
 )
-EVENTS_OF_EACH = (
-    select(_asked.c.stream, *COLUMNS)
-    .select_from(_asked.join(_whole_rows, events.c.stream == _asked.c.stream))
-    .where(events.c.version > _asked.c.above)
-    .order_by(events.c.stream, events.c.version)
+_of_each = (
+    _whole.where(events.c.stream == _asked.c.stream, events.c.version > _asked.c.above)
+    .limit(_limit)
+    .lateral("each")
 )
-"""The events of several streams, each above a version of its own; PostgreSQL's alone."""
-_is_first = events.c.version == literal_column("1")
-_of_head = [
-    select(each).where(heads.c.stream == bindparam("stream")).scalar_subquery()
-    for each in (heads.c.version, heads.c.hash, heads.c.ended)
-]
-WHOLE = (
-    select(*COLUMNS, *(case((_is_first, each)) for each in _of_head))
-    .select_from(_whole_rows)
-    .where(events.c.stream == bindparam("stream"))
-    .order_by(events.c.version)
-)
-"""A stream's events and, beside the first, its head: one statement, so of one moment."""
-_streams = any_(bindparam("streams", type_=ARRAY(Uuid)))
-_of_heads = [
-    select(each).where(heads.c.stream == events.c.stream).scalar_subquery()
-    for each in (heads.c.version, heads.c.hash, heads.c.ended)
-]
-WHOLES = (
-    select(*COLUMNS, *(case((_is_first, each)) for each in _of_heads), events.c.stream)
-    .select_from(_whole_rows)
-    .where(events.c.stream == _streams)
-    .order_by(events.c.stream, events.c.version)
-)
-"""The same of several streams; PostgreSQL's alone."""
+OF_EACH = select(*_of_each.c, _asked.c.place).select_from(_asked.join(_of_each, true()))
+"""The same of several streams, of each above a version of its own, and its place among those that
+were asked for; PostgreSQL's alone."""
 _first = (
     select(events.c.version)
     .where(events.c.stream == bindparam("stream"), events.c.request_id == bindparam("request_id"))
@@ -105,7 +93,7 @@ KEY = select(stream_keys.c.key_id, stream_keys.c.wrapped).where(
     stream_keys.c.stream == bindparam("stream")
 )
 KEYS = select(stream_keys.c.key_id, stream_keys.c.wrapped, stream_keys.c.stream).where(
-    stream_keys.c.stream == _streams
+    stream_keys.c.stream == any_(bindparam("streams", type_=ARRAY(Uuid)))
 )
 SAME_WORK = and_(
     due.c.stream == bindparam("at_stream"),

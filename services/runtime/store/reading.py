@@ -5,8 +5,6 @@ once: a row that passes through SQLAlchemy costs as much as decoding and folding
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -15,20 +13,20 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from engines.records import maker
 from services.kernel.envelope import Head, Recorded
-from services.runtime.database import driver, read
+from services.runtime.database import read
+from services.runtime.drivers import Drivers
 from services.runtime.store.api import Damaged, Log
 from services.runtime.store.keys import StreamKeys
 from services.runtime.store.queries import (
     ALL,
     COLUMNS,
     EVENTS,
-    EVENTS_OF_EACH,
     HEAD,
     KEY,
     KEYS,
+    OF_EACH,
     OF_REQUEST,
     WHOLE,
-    WHOLES,
 )
 from services.runtime.store.schema import event_secrets
 from services.runtime.store.sealing import KeyUnknown, SealBroken, unseal
@@ -37,11 +35,14 @@ Published = Callable[[Sequence[Recorded]], Sequence[Recorded] | None]
 """Puts into the rows of a whole stream the secrets that its own events publish, without their
 salts; None where they do not publish all."""
 
-ASKED = (EVENTS, EVENTS_OF_EACH, WHOLE, WHOLES, OF_REQUEST, HEAD, KEY, KEYS)
+ASKED = (EVENTS, WHOLE, OF_EACH, OF_REQUEST, HEAD, KEY, KEYS)
 """What a reader asks."""
 
 _SEALED = COLUMNS.index(event_secrets.c.sealed)
+_EVENT = slice(len(COLUMNS))
 _HEAD = slice(len(COLUMNS), len(COLUMNS) + 3)
+KEPT = 2
+"""How many connections are kept for reading: one read is under way while another is looked at."""
 _recorded = maker(Recorded)
 
 
@@ -55,6 +56,7 @@ class Reader:
         self, engine: AsyncEngine, keys: StreamKeys | None, published: Published | None = None
     ) -> None:
         self._engine = engine
+        self._drivers = Drivers(engine, KEPT)
         self._keys = keys
         self._published = published
         direct = ASKED if engine.dialect.name == "postgresql" else ()
@@ -69,17 +71,15 @@ class Reader:
         """The events of several streams, each above a version; raises as above."""
         if len(after) == 1 or not self._texts:
             return {each: await self.events(each, above, None) for each, above in after.items()}
-        found: dict[UUID, list[Any]] = {stream: [] for stream in after}
-        given = {"streams": list(after), "versions": list(after.values())}
-        for stream, *row in await self._fetch(EVENTS_OF_EACH, given):
-            found[stream].append(row)
+        found = await self._fetch_each(after)
         return {each: await self._opened(each, after[each] + 1, found[each]) for each in after}
 
     async def whole(self, stream: UUID) -> Log:
         """The head and all events of one moment; raises as above."""
-        found = await self._fetch(WHOLE, {"stream": stream})
+        asked = {"stream": stream, "limit": ALL}
+        found = await self._fetch(WHOLE, asked)
         if not found and (head := await self.head(stream)):
-            found = await self._fetch(WHOLE, {"stream": stream})  # it may have begun just now
+            found = await self._fetch(WHOLE, asked)  # it may have begun just now
             if not found:
                 return head, []
         if not found:
@@ -92,13 +92,12 @@ class Reader:
         if not self._texts:
             each = {stream: await self.whole(stream) for stream in streams}
             return {stream: log for stream, log in each.items() if log[1]}
-        found = await self._fetch(WHOLES, {"streams": list(streams)})
-        by_stream = {stream: list(rows) for stream, rows in groupby(found, itemgetter(-1))}
-        await self._learn_keys(by_stream)
+        found = await self._fetch_each(dict.fromkeys(streams, 0))
+        await self._learn_keys(found)
         return {
             stream: (_head(stream, rows[0]), await self._opened(stream, 1, rows))
-            for stream in streams
-            if (rows := by_stream.get(stream)) is not None
+            for stream, rows in found.items()
+            if rows
         }
 
     async def of_request(self, stream: UUID, request_id: str) -> list[Recorded]:
@@ -147,11 +146,19 @@ class Reader:
             for key_id, wrapped, stream in await self._fetch(KEYS, {"streams": unknown}):
                 self._keys.opened(stream, key_id, wrapped)
 
+    async def _fetch_each(self, after: Mapping[UUID, int]) -> dict[UUID, list[Any]]:
+        """The rows of several streams, each above a version."""
+        given = {"streams": list(after), "versions": list(after.values()), "limit": ALL}
+        found: list[list[Any]] = [[] for _ in after]
+        for row in await self._fetch(OF_EACH, given):
+            found[row[-1] - 1].append(row)
+        return dict(zip(after, found, strict=True))
+
     async def _fetch(self, query: Select[Any], given: Mapping[str, Any]) -> Sequence[Any]:
         rows: Sequence[Any]
         if direct := self._texts.get(query):
             text, names = direct
-            async with driver(self._engine) as connection:
+            async with self._drivers.lend() as connection:
                 rows = await connection.fetch(text, *[given[name] for name in names])
         else:
             async with read(self._engine) as connection:
@@ -172,7 +179,7 @@ def opened(stream: UUID, first: int, found: Sequence[Any], key: bytes | None) ->
     """
     rows: list[Recorded] = []
     for expected, row in enumerate(found, start=first):
-        version, name, schema, payload, meta, request, body, at, digest, link, sealed, *_ = row
+        version, name, schema, payload, meta, request, body, at, digest, link, sealed = row[_EVENT]
         if version != expected:
             raise Damaged(stream, expected, "the event is missing")
         salt = secret = None
