@@ -15,6 +15,7 @@ from services.game import audit, domain, settled
 from services.game.disputes import DECIDER, DISPUTE_VERSION
 from services.game.games import Games, decider
 from services.game.outages import Outages
+from services.game.pacing import AT_ONCE
 from services.game.reactions import Reactions, settlement
 from services.game.rulebook import engine_for
 from services.lobby.model import Phase
@@ -91,7 +92,7 @@ async def _games_live_on(settings: Settings, recorded: dict[str, Any]) -> None:
         assert found == recorded
     # The moment at which the last of the turns that were being thought about is over.
     async with opened(settings, "game", clock=lambda: moment) as store:
-        games = Games(store, decider(0), Feed(store), Outages(store._engine, 3_000))
+        games = Games(store, decider(AT_ONCE), Feed(store), Outages(store._engine, 3_000))
         disputes = Streams(store, DECIDER)
         ruled = [
             (await disputes.load(head.stream)).state.ruled is not None
@@ -109,7 +110,7 @@ async def _games_live_on(settings: Settings, recorded: dict[str, Any]) -> None:
 async def _due_work_is_done(games: Games, running: list[UUID]) -> None:
     """What was to happen later is understood: where a turn's time is up the rule's move is made."""
     before = {game_id: (await games.load(game_id)).version for game_id in running}
-    reactions = Reactions(games, cast(Any, None), cast(Any, None))
+    reactions = Reactions(games, cast(Any, None), cast(Any, None), AT_ONCE)
     for row in await games.store.claim("later", limit=100, lease_ms=1_000):
         if row.kind == "turn":
             await reactions.handle(row.kind, row)

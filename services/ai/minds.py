@@ -1,17 +1,18 @@
 """Where a move is thought about: at once what takes no time, in a worker what may take some."""
 
 from services.ai.bots import Level
-from services.ai.roster import BUDGET_MS
 from services.ai.thinking import Baffled, Question, Thought, think
-from services.ai.workers import WorkerDied, Workers
+from services.ai.workers import Busy, WorkerDied, Workers
 from services.kernel.errors import invalid
 from services.runtime import log
 from services.runtime.call import current
 
+PATIENCE_MS = 1_000
+"""How long a question may wait for a worker and its answer."""
 RESERVE_MS = 100
 """What of a caller's patience is left for everything but thinking."""
 INSTEAD = Level.NORMAL
-"""The level that answers when a worker cannot."""
+"""The level that answers when a worker does not."""
 
 
 class Minds:
@@ -23,32 +24,32 @@ class Minds:
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
 
-    async def think(self, question: Question, budget_ms: int) -> Thought:
-        """The thought, `budget_ms` (0: the level's own) at most.
+    async def think(self, question: Question) -> Thought:
+        """The thought. Where a worker is not free in time, or fails, that of a lower level.
 
-        When time is up or a worker dies the answer is that of the highest level that needs none.
-        Raises Refused: INVALID_ARGUMENT for a view no bot understands, RESOURCE_EXHAUSTED.
+        Raises Refused INVALID_ARGUMENT for a view no bot understands.
         """
-        if question.level is not Level.HARD:
-            return _understood(think(question))
+        if question.level is Level.HARD:
+            thought = await self._searched(question)
+            if not isinstance(thought, Baffled):
+                return thought
+            log.get().error("bot_baffled", kind=question.game, error=thought.error)
+            question = question.at(INSTEAD)
+        thought = think(question)
+        if isinstance(thought, Baffled):
+            log.get().warning("bot_baffled", kind=question.game, error=thought.error)
+            raise invalid("view", "does not fit together")
+        return thought
+
+    async def _searched(self, question: Question) -> Thought | Baffled:
         try:
-            thought = await self._workers.think(question, _seconds(question.level, budget_ms))
-        except (TimeoutError, WorkerDied) as error:
+            return await self._workers.think(question, _patience_s())
+        except (TimeoutError, WorkerDied, Busy) as error:
             log.get().warning("bot_plays_lower", kind=question.game, **log.failure(error))
-            lower = Question(question.game, question.view, question.history, INSTEAD, question.seed)
-            thought = think(lower)
-        return _understood(thought)
+            return think(question.at(INSTEAD))
 
 
-def _understood(thought: Thought | Baffled) -> Thought:
-    if isinstance(thought, Baffled):
-        log.get().warning("bot_baffled", error=thought.error)
-        raise invalid("view", "does not fit together")
-    return thought
-
-
-def _seconds(level: Level, budget_ms: int) -> float:
+def _patience_s() -> float:
     call = current()
     left = call.remaining_ms() if call is not None else None
-    asked = budget_ms or BUDGET_MS[level]
-    return (asked if left is None else max(min(asked, left - RESERVE_MS), 1)) / 1_000
+    return (PATIENCE_MS if left is None else max(min(PATIENCE_MS, left - RESERVE_MS), 1)) / 1_000

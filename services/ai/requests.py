@@ -9,24 +9,24 @@ from kozyr.game.v1 import view_pb2
 
 from engines.api import InvalidOption
 from services.ai import fit
-from services.ai.bots import Level
+from services.ai.bots import Budget, Level
+from services.ai.roster import SEARCH_MS
 from services.ai.thinking import Question
 from services.kernel.errors import invalid, precondition
 from services.runtime import validate
+from services.runtime.auth import Role
+from services.runtime.call import caller
 from services.runtime.wire import games
 
 SEED_MAX = 64
 BUDGET_MAX_MS = 5_000
+"""Milliseconds of CPU a service may ask for."""
+WORLDS_MAX = 100_000
 
 
 def read_game_id(request: pb.ChooseMoveRequest) -> UUID | None:
     """The game the view is of, None for one that has no id."""
     return validate.optional_uuid("view.game_id", request.view.game_id)
-
-
-def read_budget_ms(request: pb.ChooseMoveRequest) -> int:
-    """How long to think at most; 0 for the level's own."""
-    return validate.number("budget_ms", request.budget_ms, low=0, high=BUDGET_MAX_MS)
 
 
 def read_question(request: pb.ChooseMoveRequest) -> Question:
@@ -41,7 +41,19 @@ def read_question(request: pb.ChooseMoveRequest) -> Question:
     variant = validate.choice("view.variant", request.view.variant, tuple(games.NAMES))
     game = games.NAMES[variant]
     view = _view(game, request.view)
-    return Question(game, view, _history(game, request.history), level, seed)
+    history = _history(game, request.history)
+    return Question(game, view, history, level, seed, _budget(request))
+
+
+def _budget(request: pb.ChooseMoveRequest) -> Budget:
+    """How long to search; a player gets no more than the level's own time."""
+    worlds = validate.number("worlds", request.worlds, low=0, high=WORLDS_MAX)
+    asked = validate.number("budget_ms", request.budget_ms, low=0, high=BUDGET_MAX_MS)
+    if caller().role is not Role.SERVICE:
+        asked = min(asked or SEARCH_MS, SEARCH_MS)
+    if worlds:
+        return Budget(worlds, asked or BUDGET_MAX_MS)
+    return Budget(cpu_ms=asked or SEARCH_MS)
 
 
 def _view(game: str, message: view_pb2.GameView) -> Any:

@@ -16,8 +16,10 @@ class Bot:
     description: str
 
 
-BUDGET_MS: Mapping[Level, int] = {Level.EASY: 50, Level.NORMAL: 50, Level.HARD: 1_000}
-"""How long a level thinks at most when the caller does not say."""
+SEARCH_MS = 150
+"""How much CPU time a search takes at most when the caller does not say; most take half of it."""
+BUDGET_MS: Mapping[Level, int] = {Level.EASY: 1, Level.NORMAL: 2, Level.HARD: SEARCH_MS}
+"""How long a level thinks at most, in milliseconds of CPU."""
 
 BOTS: tuple[Bot, ...] = (
     Bot("azi", Level.EASY, "Asel", "Counts its trumps and plays the lowest card it may."),

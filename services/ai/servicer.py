@@ -25,7 +25,7 @@ class AiServicer(AiServiceServicer):
         """A move for the seat whose view this is; a player's own view gives him a hint."""
         note(game=requests.read_game_id(request))
         question = requests.read_question(request)
-        thought = await self._minds.think(question, requests.read_budget_ms(request))
+        thought = await self._minds.think(question)
         return views.show_thought(question.game, thought)
 
     async def ListBots(self, request: pb.ListBotsRequest, context: Context) -> pb.ListBotsResponse:

@@ -1,20 +1,22 @@
 """Processes that think, so that the event loop need not.
 
 Each worker is a fresh interpreter (spawned, never forked from a process with threads) at the other
-end of a pipe. One question at a time goes to each; one that dies or hangs is replaced.
+end of a pipe. One question at a time goes to each; one that dies or hangs is replaced. A question
+that nobody waits for any more is given up.
 """
 
 import asyncio
 import multiprocessing
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
+from threading import Lock
 from typing import TypeVar
 
 from services.ai.thinking import READY, Baffled, Question, Thought, answer_all
-from services.kernel.errors import Kind, Refused
 from services.runtime import log
 
 T = TypeVar("T")
@@ -27,35 +29,50 @@ END_S = 2.0
 """How long a worker may take to end by itself."""
 RESTART_S = 1.0
 """The pause before a worker that could not be started is tried again."""
-RETRY_MS = 200
-"""When to ask again after all workers were busy and the queue full."""
+HURRIED_MS = 20.0
+"""What a question gets of CPU time, in milliseconds, while others wait behind it."""
 
 
 class WorkerDied(Exception):
     """The worker ended, or hung and was ended, before it answered."""
 
 
+class Busy(Exception):
+    """As many questions wait as may."""
+
+
 class NoWorkers(Exception):
     """Not one worker is ready or thinking."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Worker:
-    """A process and the pipe to it."""
+    """A process and the pipe to it.
+
+    `number` is that of the question it was sent last, from 1.
+    """
 
     process: SpawnProcess
     connection: Connection
+    number: int = 0
+    sending: Lock = field(default_factory=Lock)
 
     def ask(self, question: Question) -> Thought | Baffled:
-        """The answer, waiting for it; raises WorkerDied."""
+        """The answer, waiting for it; raises WorkerDied. Called in a thread."""
         try:
-            self.connection.send(question)
+            with self.sending:
+                self.connection.send((self.number, question))
             if not self.connection.poll(STUCK_S):
                 raise WorkerDied
             answer: Thought | Baffled = self.connection.recv()
         except (EOFError, OSError):
             raise WorkerDied from None
         return answer
+
+    def give_up(self) -> None:
+        """Tell it that nobody waits for the answer to the last question any more."""
+        with suppress(OSError), self.sending:
+            self.connection.send(self.number)
 
     def end(self) -> None:
         """End the process, by force if it does not end by itself, and forget it."""
@@ -108,24 +125,22 @@ class Workers:
         ):
             self._welcome(started)
 
-    async def think(self, question: Question, budget_s: float) -> Thought | Baffled:
-        """The answer of a worker.
+    async def think(self, question: Question, patience_s: float) -> Thought | Baffled:
+        """The answer of a worker, within `patience_s` seconds.
 
-        Raises Refused RESOURCE_EXHAUSTED BOTS_BUSY when too many wait already, TimeoutError when
-        the budget is over (the worker goes on and is free when it is done), WorkerDied.
+        While others wait it is thought about in haste, unless it names a number of worlds. Raises
+        Busy when too many wait already, TimeoutError when the time is over, WorkerDied. Whoever
+        stops waiting frees the worker at once.
         """
         if self._inside >= self._most:
-            raise Refused(
-                Kind.EXHAUSTED,
-                "BOTS_BUSY",
-                "too many moves are being thought about",
-                retry_after_ms=RETRY_MS,
-            )
+            raise Busy
         self._inside += 1
         try:
-            async with asyncio.timeout(budget_s):
+            async with asyncio.timeout(patience_s):
                 worker = await self._free()
-                return await asyncio.shield(self._begin(self._ask(worker, question)))
+                if self._inside > self._count and question.budget.worlds is None:
+                    question = question.within(question.budget.within(HURRIED_MS))
+                return await self._answer(worker, question)
         finally:
             self._inside -= 1
 
@@ -149,6 +164,15 @@ class Workers:
             if worker.process.is_alive():
                 return worker
             self._replace(worker)
+
+    async def _answer(self, worker: Worker, question: Question) -> Thought | Baffled:
+        worker.number += 1
+        asking = self._begin(self._ask(worker, question))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            worker.give_up()
+            raise
 
     async def _ask(self, worker: Worker, question: Question) -> Thought | Baffled:
         try:

@@ -14,6 +14,7 @@ from services.game import codec, domain, views
 from services.game.evolve import evolve, restamp
 from services.game.model import Event, Stage, State
 from services.game.outages import Outages
+from services.game.pacing import Pace
 from services.game.work import plan
 from services.kernel.decider import Decider
 from services.kernel.envelope import Recorded
@@ -31,15 +32,15 @@ PLAYER = stored.Metadata(actor="player")
 log = structlog.get_logger(__name__)
 
 
-def decider(bot_delay_ms: int) -> Decider[State, domain.GameCommand, Event]:
-    """The decider of games; bots wait `bot_delay_ms` before they move."""
+def decider(pace: Pace) -> Decider[State, domain.GameCommand, Event]:
+    """The decider of games; bots move at that pace."""
     return Decider(
         initial=State(),
         decide=domain.decide,
         evolve=evolve,
         encode=codec.encode,
         decode=codec.decode,
-        plan=lambda before, after: plan(before, after, bot_delay_ms),
+        plan=lambda before, after: plan(before, after, pace),
         restamp=restamp,
     )
 

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from services.game import views
 from services.game.audit import Fault, replay
 from services.game.games import Games
+from services.game.pacing import AT_ONCE
 from services.game.work import plan
 from services.kernel.envelope import Head, Recorded
 from services.kernel.errors import Refused
@@ -84,7 +85,7 @@ async def listing_faults(
     opened = next(replay(rows), None)
     if opened is None:
         return []
-    asked = plan(opened.before, opened.after, bot_delay_ms=0).tags
+    asked = plan(opened.before, opened.after, AT_ONCE).tags
     carried = select(tags.c.tag).where(tags.c.stream == game_id, tags.c.tag.in_(asked))
     async with read(engine) as connection:
         found = set((await connection.execute(carried)).scalars())

@@ -24,6 +24,7 @@ from services.game import domain, views
 from services.game.endings import Endings
 from services.game.games import Games
 from services.game.model import Stage, State
+from services.game.pacing import Pace
 from services.game.peers import Peers
 from services.game.requests import move_of
 from services.game.results import bank_flows
@@ -61,6 +62,7 @@ class Reactions:
     games: Games
     peers: Peers
     endings: Endings
+    pace: Pace
     bots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(BOTS_AT_ONCE))
     ends: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ENDS_AT_ONCE))
 
@@ -128,6 +130,7 @@ class Reactions:
             answer = await self.peers.choose_move(
                 await self._question(loaded.state, seat, loaded.hash)
             )
+            await self._moment(loaded.state, seat)
             command = domain.Play(seat, turn, move_of(loaded.state, answer.move), by_bot=True)
             metadata = stored.Metadata(actor="bot", reason=answer.reason, level=answer.level)
             request_id = f"{row.kind}:{row.key}:{loaded.version}"
@@ -147,6 +150,12 @@ class Reactions:
                         "bot_move_refused", game=str(row.stream), seat=seat, reason=refused.reason
                     )
                 return
+
+    async def _moment(self, state: State, seat: int) -> None:
+        """Wait until the seat moves at its pace."""
+        if self.pace.mean_ms:
+            now = await self.games.store.now()
+            await asyncio.sleep(self.pace.wait_ms(state, seat, now) / 1_000)
 
     async def _question(self, state: State, seat: int, head: bytes) -> ai_pb2.ChooseMoveRequest:
         level = state.seats[seat].bot_level or ABSENT_LEVEL

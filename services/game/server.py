@@ -31,6 +31,7 @@ from services.game.kept import NAME, KeptNote
 from services.game.listing import Listing
 from services.game.masterkeys import KeyServicer
 from services.game.outages import Outages
+from services.game.pacing import Pace
 from services.game.peers import Peers
 from services.game.proving import CheckpointServicer
 from services.game.published import published
@@ -63,7 +64,8 @@ async def compose(process: Process) -> Service:
     with suppress(StoreUnavailable):
         await outages.beat()
     feed = Feed(store, interval_ms=settings.feed_interval_ms)
-    rules = decider(settings.bot_delay_ms)
+    pace = Pace(settings.bot_delay_ms)
+    rules = decider(pace)
     games = Games(store, rules, feed, outages, cached=settings.games_cached)
     peers = Peers(process.peers)
     endings, accesses, auditors = Endings(engine), Accesses(engine), Auditors(settings)
@@ -80,7 +82,7 @@ async def compose(process: Process) -> Service:
         settings.ruling_alone_chips,
         expect,
     )
-    react = Reactions(games, peers, endings).handle
+    react = Reactions(games, peers, endings, pace).handle
     compensate = Compensating(disputes.streams, peers).handle
 
     async def handle(kind: str, row: Claimed) -> None:

@@ -3,15 +3,17 @@
 from typing import assert_never
 
 from services.game.model import Stage, State
+from services.game.pacing import Pace
 from services.game.rulebook import engine_for
 from services.kernel.envelope import Due, Plan
 
 
-def due_work(state: State, bot_delay_ms: int) -> dict[tuple[str, str], int]:
+def due_work(state: State, pace: Pace) -> dict[tuple[str, str], int]:
     """What must happen later, as (kind, key) and the milliseconds from the append that asks for it.
 
     `seeds`: the time for hashes or seeds is up; `turn` `SEAT.TURN.CREDITS`: a decision's time is
-    up; `bot` `SEAT.TURN`: a bot is to move; `end`: the chips are paid out and the table is told.
+    up; `bot` `SEAT.TURN`: a bot is asked for its move; `end`: the chips are paid out and the table
+    is told.
     """
     match state.stage:
         case Stage.ABSENT:
@@ -23,7 +25,7 @@ def due_work(state: State, bot_delay_ms: int) -> dict[tuple[str, str], int]:
             for seat in engine_for(state.rules).to_act(state.engine):
                 work["turn", deadline_key(state, seat)] = _left_ms(state)
                 if state.seats[seat].is_bot:
-                    work["bot", f"{seat}.{state.turn}"] = bot_delay_ms
+                    work["bot", f"{seat}.{state.turn}"] = pace.ask_ms(state, seat)
             return work
         case Stage.FINISHED | Stage.CANCELLED:
             return {("end", ""): 0}
@@ -42,9 +44,9 @@ def _left_ms(state: State) -> int:
     return max(0, -(-(deadline - state.recorded_at) // 1_000))
 
 
-def plan(before: State, after: State, bot_delay_ms: int) -> Plan:
+def plan(before: State, after: State, pace: Pace) -> Plan:
     """What an append from one state to the other does beside its events."""
-    earlier, later = due_work(before, bot_delay_ms), due_work(after, bot_delay_ms)
+    earlier, later = due_work(before, pace), due_work(after, pace)
     tags: tuple[str, ...] = ()
     if before.stage is Stage.ABSENT and after.stage is not Stage.CANCELLED:
         people = (s.player_id for s in after.seats if s.bot_level is None)

@@ -211,7 +211,10 @@ class Settings(BaseSettings):
         description="A longer gap in service is credited.",
     )
     bot_delay_ms: int = Field(
-        default=400, ge=0, le=60_000, description="A bot waits this long before each move."
+        default=800,
+        ge=0,
+        le=60_000,
+        description="A bot's usual pause before a move, drawn from half to twice of this; 0: none.",
     )
     heartbeat_ms: int = Field(
         default=10_000,
@@ -255,7 +258,7 @@ class Settings(BaseSettings):
         default=64,
         ge=0,
         le=10_000,
-        description="Moves that may wait for such a process; more are RESOURCE_EXHAUSTED.",
+        description="Moves that may wait for such a process; for more a lower level answers.",
     )
 
     @field_validator("lobby_listen", "game_listen", "ai_listen", "wallet_listen")

@@ -28,6 +28,7 @@ from services.game import domain, server
 from services.game.checkpoints import Checkpointer
 from services.game.games import Games
 from services.game.model import State
+from services.game.pacing import AT_ONCE
 from services.game.reactions import Reactions
 from services.runtime import log
 from services.runtime.database import read
@@ -169,7 +170,7 @@ class House:
         await self._time()
 
     async def _question(self, state: State, seat: int, head: bytes) -> None:
-        asked = Reactions(self.games, Any, Any)  # type: ignore[arg-type] # no peer is called
+        asked = Reactions(self.games, Any, Any, AT_ONCE)  # type: ignore[arg-type] # no peer is called
         self.questions.setdefault(seat, []).append(await asked._question(state, seat, head))
 
     async def _time(self) -> None:

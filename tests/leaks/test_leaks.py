@@ -14,6 +14,7 @@ from services.ai import views as ai_views
 from services.game import domain as rules
 from services.game import export, games, proving, reactions, receipts, views, watching
 from services.game.model import Stage, State
+from services.game.pacing import Pace
 from services.kernel.envelope import Due, Plan
 from services.kernel.errors import Refused
 from services.runtime import log
@@ -161,8 +162,8 @@ def a_number_in_questions(real: Real) -> Real:
 def a_hand_in_timers(real: Real) -> Real:
     """A deadline comes the earlier the better a hand is."""
 
-    def plan(before: State, after: State, delay: int) -> Plan:
-        made: Plan = real(before, after, delay)
+    def plan(before: State, after: State, pace: Pace) -> Plan:
+        made: Plan = real(before, after, pace)
         later = tuple(Due(d.kind, d.key, d.after_ms + number(after)) for d in made.due)
         return replace(made, due=later)
 

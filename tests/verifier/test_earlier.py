@@ -10,6 +10,7 @@ import pytest
 from services.game import receipts
 from services.game.games import decider
 from services.game.model import State
+from services.game.pacing import AT_ONCE
 from services.kernel.decider import fold
 from services.runtime.signing import sign_receipt
 from tests.proto.golden_logs import SHOWN, rows_of
@@ -85,7 +86,7 @@ def test_the_command_compares_and_says_so(
 def test_receipts_of_logs_of_every_stored_version_hold(kind: str) -> None:
     """What was stored before there were receipts, or the option to keep decks closed."""
     header, rows = rows_of(kind)
-    state = fold(decider(0), State(), rows)
+    state = fold(decider(AT_ONCE), State(), rows)
     assert state.ended
     document = receipts.document(KEY, state, rows, None, auditor=False)
     assert verify(document).receipt.head.hex() == header["head"]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
+from engines.azi import Bid
 from services.ai.bots import azi, durak, rami
 from services.ai.bots.budget import USUAL, Budget
 from services.ai.bots.choice import Choice, Level
@@ -23,6 +24,10 @@ class NoMove(Exception):
     """The view's seat has nothing to decide."""
 
 
+class IllegalMove(Exception):
+    """The bot chose what the view does not allow."""
+
+
 def choose(
     game: str,
     view: Any,
@@ -35,14 +40,25 @@ def choose(
 
     `view` and `history` are the engine's `View` and `Happening`s of one seat; `budget` is what a
     level that searches may use. Raises KeyError for
-    a game there is not, NoMove when the view lists no legal move.
+    a game there is not, NoMove when the view lists no legal move, IllegalMove instead of a move
+    that is none of these.
     """
     bot = BOTS[game]
     if not view.legal:
         raise NoMove
     if len(view.legal) == 1:
         return Choice(view.legal[0], "This is the only move there is.")
-    return bot(view, history, level, rng, budget)
+    choice = bot(view, history, level, rng, budget)
+    if not _is_legal(view, choice.move):
+        raise IllegalMove
+    return choice
 
 
-__all__ = ["BOTS", "USUAL", "Bot", "Budget", "Choice", "Level", "NoMove", "choose"]
+def _is_legal(view: Any, move: Any) -> bool:
+    """A bid is listed with one amount and may have any within the view's bounds (AZI-13)."""
+    if isinstance(move, Bid):
+        return bool(view.bid_minimum <= move.amount <= view.bid_maximum)
+    return move in view.legal
+
+
+__all__ = ["BOTS", "USUAL", "Bot", "Budget", "Choice", "IllegalMove", "Level", "NoMove", "choose"]

@@ -28,6 +28,7 @@ from services.game.checking import read_ahead
 from services.game.evolve import evolve
 from services.game.games import decider
 from services.game.model import State
+from services.game.pacing import AT_ONCE
 from services.game.server import FOLDERS
 from services.kernel.decider import fold
 from services.runtime.database import open_engine
@@ -127,7 +128,7 @@ async def play(store: SqlStore, events: int) -> Sequence[Script]:
     scripts: list[Script] = []
     while sum(len(script.commands) for script in scripts) * EVENTS_A_MOVE < events:
         scripts.append(writer.write())
-    streams: GameStreams = Streams(store, decider(0), cached=len(scripts) + 1)
+    streams: GameStreams = Streams(store, decider(AT_ONCE), cached=len(scripts) + 1)
     await store_commands(streams, scripts, whole)
     return scripts
 
@@ -202,7 +203,7 @@ async def play_again(game: Game) -> None:
             state = evolve(state, event, at)
 
 
-GAMES = decider(0)
+GAMES = decider(AT_ONCE)
 
 
 async def _slice(

@@ -18,6 +18,7 @@ from services.cli.bench import postgres
 from services.cli.bench.scripts import GameStreams
 from services.cli.outcome import Failure
 from services.game.games import decider
+from services.game.pacing import AT_ONCE
 from services.game.server import FOLDERS
 from services.kernel.envelope import Append
 from services.runtime.clients import open_channel
@@ -58,7 +59,7 @@ class House:
         engine = open_engine(url)
         self.store = SqlStore(engine, master_keys(self.settings))
         self._relay = Relay(engine, Feed(self.store))
-        self.streams: GameStreams = Streams(self.store, decider(0), cached=50_000)
+        self.streams: GameStreams = Streams(self.store, decider(AT_ONCE), cached=50_000)
         self.echo = Server("", 0)
 
     async def start_echo(self) -> Server:

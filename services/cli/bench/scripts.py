@@ -21,6 +21,7 @@ from services.cli.variants import GAMES, engine
 from services.game import codec, domain
 from services.game.evolve import evolve
 from services.game.model import SeatOpened, Stage, State
+from services.game.pacing import AT_ONCE
 from services.game.rulebook import engine_for
 from services.game.work import plan
 from services.kernel.envelope import Append
@@ -124,7 +125,7 @@ class Writer:
             request_id=f"bench/{len(script.commands)}",
             body_hash=BODY_HASH,
             metadata=METADATA,
-            plan=plan(state, after, bot_delay_ms=0),
+            plan=plan(state, after, pace=AT_ONCE),
         )
         script.commands.append(command)
         script.appends.append(append)

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from engines import durak
+from services.ai import minds
 from services.ai.bots import Level
+from services.ai.minds import Minds
 from services.ai.thinking import Question, Thought
-from services.ai.workers import RETRY_MS, NoWorkers, WorkerDied, Workers
-from services.kernel.errors import Kind, Refused
+from services.ai.workers import Busy, NoWorkers, WorkerDied, Workers
 from tests.engines.laws import Decks
 from tests.services.ai.host import hard, hosting
 from tests.services.ai.positions import Position, bot, play
@@ -84,17 +85,29 @@ async def test_out_of_time_a_lower_level_answers(tmp_path: Path) -> None:
 
 
 async def test_more_questions_than_may_wait_are_turned_away() -> None:
-    """One is thought about, one waits, the third is told when to come again."""
+    """One is thought about, one waits, the third is not taken on."""
     async with employed(1, queue_max=1) as some:
         with stopped():
             taken = [await put(some), await put(some)]
-            with pytest.raises(Refused) as caught:
+            with pytest.raises(Busy):
                 await some.think(question(), LONG_S)
-        assert (caught.value.kind, caught.value.reason) == (Kind.EXHAUSTED, "BOTS_BUSY")
-        assert caught.value.retry_after_ms == RETRY_MS
         for thought in await asyncio.gather(*taken):
             assert isinstance(thought, Thought)
         assert isinstance(await some.think(question(), LONG_S), Thought)
+
+
+async def test_with_a_full_queue_a_lower_level_answers_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody is sent away or made to wait: the answer says which level it is of."""
+    monkeypatch.setattr(minds, "PATIENCE_MS", 1_000 * LONG_S)
+    async with employed(1, queue_max=0) as some:
+        with stopped():
+            taken = await put(some)
+            async with asyncio.timeout(LONG_S / 2):
+                thought = await Minds(some).think(question())
+            assert thought.level is Level.NORMAL
+        await taken
 
 
 async def test_who_gives_up_waiting_leaves_the_worker_to_others() -> None:

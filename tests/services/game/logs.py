@@ -10,6 +10,7 @@ from engines import azi, durak, rami
 from services.game import domain
 from services.game.evolve import evolve
 from services.game.model import Event, SeatOpened, Stage, State
+from services.game.pacing import Pace
 from services.game.rulebook import engine_for
 from services.game.work import plan
 from services.kernel.envelope import Plan
@@ -71,7 +72,7 @@ class Log:
         for event in events:
             self.state = evolve(self.state, event, self.at)
         self.appends.append(events)
-        self.plans.append(plan(before, self.state, bot_delay_ms=50))
+        self.plans.append(plan(before, self.state, Pace(50)))
         return events
 
     def deal(self) -> None:

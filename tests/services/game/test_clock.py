@@ -16,6 +16,7 @@ from services.game import domain, outages
 from services.game.games import Games, decider
 from services.game.model import Stage, State
 from services.game.outages import Outages
+from services.game.pacing import AT_ONCE
 from services.game.reactions import BOTS_AT_ONCE, ENDS_AT_ONCE, WORK_AT_ONCE, Reactions
 from services.game.server import FOLDERS
 from services.game.work import deadline_key
@@ -66,7 +67,7 @@ class Hall:
         """Work off the deadline's row as it was made for this state."""
         seat = state.engine.attacker
         row = Claimed(GAME_ID, "turn", deadline_key(state, seat), state.version, 0, 1)
-        await Reactions(self.games, cast(Any, None), cast(Any, None)).handle("turn", row)
+        await Reactions(self.games, cast(Any, None), cast(Any, None), AT_ONCE).handle("turn", row)
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ async def hall(tmp_path: Path) -> AsyncIterator[Hall]:
     await migrate_engine(engine, FOLDERS)
     clock = Clock()
     store = SqlStore(engine, MasterKeys("1", {"1": bytes(32)}), clock=clock)
-    games = Games(store, decider(0), Feed(store), Outages(engine, 60_000))
+    games = Games(store, decider(AT_ONCE), Feed(store), Outages(engine, 60_000))
     opened = replace(opening("durak"), turn_ms=1_000)
     await games.change(GAME_ID, opened, game_pb2.CreateGameRequest(request_id="r"), scope="lobby")
     for stage in (Stage.COMMITTING, Stage.REVEALING):
@@ -127,7 +128,7 @@ async def test_services_that_hang_leave_room_for_deadlines(hall: Hall, kind: str
     assert BOTS_AT_ONCE + ENDS_AT_ONCE < WORK_AT_ONCE
     state = await hall.state()
     full = asyncio.Semaphore(0)
-    reactions = Reactions(hall.games, cast(Any, None), cast(Any, None), full, full)
+    reactions = Reactions(hall.games, cast(Any, None), cast(Any, None), AT_ONCE, full, full)
     row = Claimed(GAME_ID, kind, f"{state.engine.attacker}.{state.turn}", state.version, 0, 1)
     with pytest.raises(Refused) as caught:
         await reactions.handle(kind, row)

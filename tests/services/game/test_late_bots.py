@@ -7,6 +7,7 @@ import pytest
 from kozyr.ai.v1 import ai_pb2
 from structlog.testing import capture_logs
 
+from services.game.pacing import AT_ONCE
 from services.game.reactions import Reactions
 from services.kernel.envelope import Claimed
 from services.kernel.errors import precondition
@@ -45,5 +46,5 @@ async def test_only_a_move_that_the_rules_refuse_is_an_error(reason: str, level:
     endings: Any = SimpleNamespace()
     row = Claimed(GAME_ID, "bot", f"{seat}.{state.turn}", state.version, 0, 1)
     with capture_logs() as lines:
-        await Reactions(games, peers, endings).handle("bot", row)
+        await Reactions(games, peers, endings, AT_ONCE).handle("bot", row)
     assert [line["log_level"] for line in lines] == [level]

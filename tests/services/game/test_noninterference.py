@@ -18,6 +18,7 @@ from kozyr.game.v1 import game_pb2, view_pb2
 from engines.openings import Opening
 from services.game import codec, domain, receipts, views
 from services.game.model import EngineEvent, State
+from services.game.pacing import AT_ONCE
 from services.game.reactions import Reactions, report
 from services.game.rulebook import engine_for
 from services.game.steps import Step
@@ -93,7 +94,7 @@ async def told(world: list[Append], viewer: Viewer) -> dict[str, object]:
         "receipt": receipt(state, rows.rows, viewer),
     }
     if viewer is not None and not state.ended:
-        reactions = Reactions(rows, None, None)  # type: ignore[arg-type]
+        reactions = Reactions(rows, None, None, AT_ONCE)  # type: ignore[arg-type]
         question = await reactions._question(state, viewer, bytes(32))
         seen["question"] = question.SerializeToString(deterministic=True)
     return seen

@@ -18,6 +18,7 @@ from services.game import codec, domain, views
 from services.game.games import Games, decider
 from services.game.model import State
 from services.game.outages import Outages
+from services.game.pacing import AT_ONCE
 from services.game.rulebook import engine_for
 from services.game.server import FOLDERS
 from services.game.steps import LINKED_MAX, Step, Steps
@@ -102,7 +103,7 @@ async def replicas(folder: Path, count: int) -> AsyncIterator[list[Replica]]:
     made = []
     for _ in range(count):
         counted: Any = Counted(store)
-        games = Games(counted, decider(0), Feed(counted), Outages(engine, 3_000))
+        games = Games(counted, decider(AT_ONCE), Feed(counted), Outages(engine, 3_000))
         steps = Steps(games)
         made.append(Replica(counted, games, steps, Watching(games, steps, Drain(), bytes(32))))
     try:

@@ -20,6 +20,7 @@ from services.game.checking import Held, check_game, logs_after
 from services.game.checkpoints import coverage
 from services.game.games import decider
 from services.game.model import Stage
+from services.game.pacing import AT_ONCE
 from services.game.rulebook import engine_for
 from services.game.server import FOLDERS
 from services.game.tree import Leaf
@@ -209,7 +210,7 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     engine = open_engine(url)
     await migrate_engine(engine, FOLDERS)
     store = SqlStore(engine, MASTERS)
-    streams: Any = Streams(store, decider(0))
+    streams: Any = Streams(store, decider(AT_ONCE))
     others = [written(variant, moves_max=20) for variant in ("azi", "rami")]
     script = written("durak", moves_max=40)
     made = Scene(Place(engine, store), script.game_id)

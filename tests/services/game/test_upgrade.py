@@ -159,7 +159,8 @@ async def test_games_end_by_the_rules_they_began_with(tmp_path: Path, database: 
                 assert {g.game_id for g in listed.games} == {first.game_id, second.game_id}
                 await old.stop()
                 assert [line for line in old.lines() if line["level"] in ("error", "warning")] == []
-                assert len(old.lines("due_left_to_others")) <= 1
+                # one line for each row taken before the stream was left alone, not one a look
+                assert len(old.lines("due_left_to_others")) < 10
                 await play_at([at_new], first.game_id, 10**6, rng)
                 for game, rules in ((first, "durak 1.0.0"), (second, upgraded.RULES)):
                     verify = audit_pb2.VerifyGameRequest(game_id=game.game_id)

@@ -19,6 +19,7 @@ from engines.shuffle import shuffled
 from services.game import codec, deals, domain
 from services.game.evolve import evolve
 from services.game.model import DealRevealed, Event, State
+from services.game.pacing import Pace
 from services.game.rulebook import engine_for
 from services.game.work import plan
 from services.kernel.envelope import Plan, Recorded
@@ -61,7 +62,7 @@ def append(state: State, command: domain.GameCommand) -> Append:
     for event in events:
         after = evolve(after, event, at)
         rows.append(_row(after.version, event, at, first=not rows))
-    made = plan(state, after, bot_delay_ms=50)
+    made = plan(state, after, Pace(50))
     return Append(state, after, tuple(rows), events, made)
 
 

@@ -31,12 +31,19 @@ class ChooseMoveRequest(_message.Message):
     LEVEL_FIELD_NUMBER: _builtins.int
     BUDGET_MS_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
+    WORLDS_FIELD_NUMBER: _builtins.int
     level: _variant_pb2.BotLevel.ValueType
     """How well to play."""
     budget_ms: _builtins.int
-    """How long to think at most, in milliseconds; 0: the level's default."""
+    """How long to search at most, in milliseconds of CPU; 0: the level's default, which is also the
+    most a player gets.
+    """
     seed: _builtins.bytes
     """Chooses among moves of equal worth, 0 to 64 bytes; the same seed gives the same move."""
+    worlds: _builtins.int
+    """How many worlds or iterations to search, 0 to 100,000; 0: the game's own number. Equal requests
+    that name it have equal answers.
+    """
     @_builtins.property
     def view(self) -> _view_pb2.GameView:
         """The seat's view."""
@@ -53,10 +60,11 @@ class ChooseMoveRequest(_message.Message):
         level: _variant_pb2.BotLevel.ValueType = ...,
         budget_ms: _builtins.int = ...,
         seed: _builtins.bytes = ...,
+        worlds: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["view", b"view"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_ms", b"budget_ms", "history", b"history", "level", b"level", "seed", b"seed", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_ms", b"budget_ms", "history", b"history", "level", b"level", "seed", b"seed", "view", b"view", "worlds", b"worlds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -75,7 +83,7 @@ class ChooseMoveResponse(_message.Message):
     reason: _builtins.str
     """Why, in one sentence; names no card but the seat's own and public ones."""
     level: _variant_pb2.BotLevel.ValueType
-    """The level that was played (lower than asked under load)."""
+    """The level that was played: lower than asked where all workers were busy."""
     thought_us: _builtins.int
     """How long it thought, in microseconds."""
     @_builtins.property
@@ -135,7 +143,7 @@ class Bot(_message.Message):
     description: _builtins.str
     """How it plays, in one sentence."""
     budget_ms: _builtins.int
-    """Default thinking time at most, in milliseconds."""
+    """How long it thinks at most, in milliseconds of CPU."""
     def __init__(
         self,
         *,
