@@ -289,3 +289,49 @@ async def test_readers_see_no_part_of_a_batch_before_it_is_committed(store: SqlS
     assert odd == []
     async with read(store._engine) as connection:
         assert (await connection.exec_driver_sql("SELECT count(*) FROM events")).scalar_one() == 60
+
+
+async def gathered(turns_apart: int, count: int) -> list[int]:
+    """The sizes of the batches of appends that come so many turns of the loop apart."""
+    seen: list[int] = []
+
+    async def write(batch: Sequence[Pending]) -> list[Verdict]:
+        seen.append(len(batch))
+        return [Verdict.WON] * len(batch)
+
+    committer = Committer(write)
+    verdicts = [committer.commit(made_ready(append(0), NOTHING, None, bytes))]
+    for place in range(1, count):
+        wanted = append(0, stream=numbered(place))
+        verdicts.append(committer.commit(made_ready(wanted, NOTHING, None, bytes)))
+        for _ in range(turns_apart):
+            await asyncio.sleep(0)
+    await asyncio.gather(*verdicts)
+    return seen
+
+
+async def test_what_the_loop_is_bringing_shares_a_batch() -> None:
+    """Appends of calls that are taken in one after the other, turns apart, go together, up to a
+    number; those that come after a pause do not."""
+    most = committer.GATHERED_APPENDS
+    assert await gathered(0, 3) == [3]
+    for apart in range(1, committer.QUIET_TURNS):
+        assert await gathered(apart, most // 2) == [most // 2]
+        assert (await gathered(apart, most * 2))[0] == most
+    assert await gathered(committer.QUIET_TURNS + 3, 4) == [2, 1, 1]
+
+
+async def test_who_comes_alone_goes_at_once() -> None:
+    """No turn of the loop passes before an append that nobody else is with is written."""
+    began: list[int] = []
+    turn = 0
+
+    async def write(batch: Sequence[Pending]) -> list[Verdict]:
+        began.append(turn)
+        return [Verdict.WON]
+
+    verdict = Committer(write).commit(made_ready(append(0), NOTHING, None, bytes))
+    while not verdict.done():
+        await asyncio.sleep(0)
+        turn += 1
+    assert began == [0]

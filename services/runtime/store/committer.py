@@ -1,9 +1,10 @@
 """Group commit: appends that arrive while one transaction runs share the next one.
 
-Few tasks, the lanes, drain the queue and never wait to fill a batch: the batch is what has come in
-since the last one began. With two lanes and enough to write, the database works on one batch while
-we make the next. No two appends of a stream are under way at once: others of that stream wait until
-the first is decided and meet the head it has left. Each append is won or lost by itself.
+Few tasks, the lanes, drain the queue and never let time pass to fill a batch: the batch is what has
+come in since the last one began, and what the event loop is bringing at this moment. With two lanes
+and enough to write, the database works on one batch while we make the next. No two appends of a
+stream are under way at once: others of that stream wait until the first is decided and meet the
+head it has left. Each append is won or lost by itself.
 """
 
 import asyncio
@@ -25,6 +26,11 @@ BATCH_APPENDS = 512
 BATCH_OCTETS = 1 << 20
 LANE_APPENDS = 8
 """So many appends are worth a lane more: a transaction costs as much as about as many rows."""
+GATHERED_APPENDS = 16
+"""A batch of so many is sent whatever else comes: its fixed cost is little beside its rows'."""
+QUIET_TURNS = 3
+"""When so many turns of the event loop in a row bring nothing, a batch is sent. A server takes in
+one call after the other, so those that are there are two turns apart."""
 QUEUE_APPENDS = 16_384
 QUEUE_OCTETS = 32 << 20
 """What may wait; one append more is refused as Overloaded."""
@@ -209,9 +215,12 @@ class Committer:
 
     async def _run(self) -> None:
         batch: Sequence[Pending] = ()
+        alone = 1  # whoever comes by himself goes at once
         try:
             while self._ready and self._broken is None:
-                batch = self._take()
+                await self._gather(alone)
+                if not (batch := self._take()):
+                    continue  # another lane took them
                 if len(self._ready) >= LANE_APPENDS:
                     self._open_lane()
                 self._under_way += 1
@@ -220,9 +229,7 @@ class Committer:
                 finally:
                     self._under_way -= 1
                 self._follow(batch)
-                batch = ()
-                if self._ready:
-                    await asyncio.sleep(0)  # whoever was answered may have more to write
+                batch, alone = (), 0  # whoever was answered may have more to write
         except Exception as error:
             log.exception("committer_failed")
             self._broken = error
@@ -233,6 +240,17 @@ class Committer:
         finally:
             if task := asyncio.current_task(self._loop):
                 self._running.discard(task)
+
+    async def _gather(self, alone: int) -> None:
+        """Leaves a batch open while the loop is bringing more, if it holds more than `alone`. No
+        time is waited for: a loop that has nothing else to do comes round at once."""
+        come, quiet = len(self._ready), 0
+        while come > alone and quiet < QUIET_TURNS:
+            await asyncio.sleep(0)
+            quiet = 0 if len(self._ready) > come else quiet + 1
+            come = len(self._ready)
+            if come >= GATHERED_APPENDS:
+                return
 
     def _take(self) -> list[Pending]:
         """Those who came first, as many as a batch may hold; idle lanes are left their share."""
