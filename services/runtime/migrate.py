@@ -39,7 +39,6 @@ LOCK_TRIES = 1_000
 LOCK_PAUSE_S = 0.2
 Rights = Mapping[str, Sequence[str]]
 """Privileges by what they are for: a table, or `FUNCTION name(types)`."""
-PARTS = "SELECT relid::regclass::text FROM pg_partition_tree($1::text::regclass)"
 BUSY = ("55P03", "40P01")
 """A lock was not to be had in time, a deadlock."""
 
@@ -111,19 +110,11 @@ def grant(connection: Connection, given: Rights, role: str) -> None:
         raise NoSuchRole(role)
     if owner:
         return
-    name, schema, version = run(
-        "SELECT quote_ident($1), quote_ident(current_schema()), "
-        "current_setting('server_version_num')::integer",
-        (role,),
-    ).one()
+    name, schema = run("SELECT quote_ident($1), quote_ident(current_schema())", (role,)).one()
     run(f"GRANT USAGE ON SCHEMA {schema} TO {name}")
     for thing, privileges in given.items():
-        kept = [one for one in privileges if one != "MAINTAIN" or version >= 170_000]
         run(f"REVOKE ALL ON {thing} FROM {name}")
-        run(f"GRANT {', '.join(kept)} ON {thing} TO {name}")
-        if "MAINTAIN" in kept:  # each partition is asked for it, unlike for the others
-            for part in run(PARTS, (thing,)).scalars():
-                run(f"GRANT MAINTAIN ON {part} TO {name}")
+        run(f"GRANT {', '.join(privileges)} ON {thing} TO {name}")
 
 
 @asynccontextmanager

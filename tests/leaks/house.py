@@ -37,7 +37,7 @@ from services.runtime.keys import OPERATORS, PLAYERS, ensure_keys
 from services.runtime.migrate import migrate
 from services.runtime.server import running
 from services.runtime.settings import LogFormat, Settings
-from services.runtime.store.schema import due
+from services.runtime.store.schema import work
 from services.runtime.tokens import load_signer
 from services.runtime.wire import games as wire
 from tests import postgres
@@ -175,7 +175,7 @@ class House:
 
     async def _time(self) -> None:
         async with read(self.games.store._engine) as connection:  # type: ignore[attr-defined]
-            rows = await connection.execute(select(due).order_by(due.c.kind, due.c.key))
+            rows = await connection.execute(select(work).order_by(work.c.kind, work.c.key))
             found = [(r.kind, r.key, r.version, r.due_at - self.moments[r.version]) for r in rows]
         self.timers.append(found)
 

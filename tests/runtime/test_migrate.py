@@ -80,6 +80,12 @@ def folder(at: Path, name: str, **revisions: str) -> Path:
     return made
 
 
+async def store_tables(url: str) -> dict[str, Any]:
+    """The tables of a database, but for the one that PostgreSQL keeps for the release before."""
+    found = await described(url)
+    return {name: columns for name, columns in found.items() if name != "due"}
+
+
 async def test_a_migrated_database_equals_the_metadata(
     database_url: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -93,13 +99,14 @@ async def test_a_migrated_database_equals_the_metadata(
     async with write(engine) as connection:
         await connection.run_sync(metadata.create_all)
     await close_engine(engine)
-    migrated = await described(database_url)
-    assert migrated == await described(other)
+    migrated = await store_tables(database_url)
+    assert migrated == await store_tables(other)
     assert set(migrated) == set(metadata.tables)
 
 
 def test_every_unique_key_contains_the_stream() -> None:
-    """So that the tables can be partitioned and distributed by stream as they are."""
+    """So that the tables can be partitioned and distributed by stream as they are. Due rows have no
+    key, as an index over one could not stay as it is while a row is set anew."""
     keyed = set()
     for one in metadata.sorted_tables:
         for constraint in one.constraints:
@@ -108,7 +115,7 @@ def test_every_unique_key_contains_the_stream() -> None:
                     assert "stream" in constraint.columns, constraint.name
                     keyed.add(one.name)
         assert not any(index.unique for index in one.indexes)
-    assert keyed == set(metadata.tables) - {"pulse"}
+    assert keyed == set(metadata.tables) - {"pulse", "work"}
 
 
 async def test_migrating_again_changes_nothing(database_url: str) -> None:
@@ -126,7 +133,7 @@ async def test_folders_are_versioned_apart(database_url: str, tmp_path: Path) ->
     await migrate(database_url, [migrations.FOLDER, wallet])
     folder(tmp_path, "wallet", r0002_more=SECOND.format(then=""))
     await migrate(database_url, [wallet])
-    assert set(await described(database_url)) == {*metadata.tables, "wallets", "more"}
+    assert set(await store_tables(database_url)) == {*metadata.tables, "wallets", "more"}
     engine = open_engine(database_url)
     async with read(engine) as connection:
         versions = [
@@ -136,7 +143,7 @@ async def test_folders_are_versioned_apart(database_url: str, tmp_path: Path) ->
             for name in (version_table(migrations.FOLDER), version_table(wallet))
         ]
     await close_engine(engine)
-    assert versions == ["0003", "0002"]
+    assert versions == ["0004", "0002"]
 
 
 async def test_a_migration_that_fails_leaves_nothing(database_url: str, tmp_path: Path) -> None:
@@ -150,4 +157,4 @@ async def test_a_migration_that_fails_leaves_nothing(database_url: str, tmp_path
     await migrate(database_url, [migrations.FOLDER])
     with pytest.raises(RuntimeError, match="broken off"):
         await migrate(database_url, [broken])
-    assert set(await described(database_url)) == set(metadata.tables)
+    assert set(await store_tables(database_url)) == set(metadata.tables)

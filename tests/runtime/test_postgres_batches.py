@@ -329,6 +329,34 @@ async def test_a_request_sent_to_two_processes_at_once_is_stored_once(postgres_u
         await store.close()
 
 
+async def test_moves_leave_nothing_behind_in_due_work(postgres_url: str) -> None:
+    """A deadline takes the place of the last one: however many there were, no page is added and no
+    index grows; a claim looks at it once before its time, and then knows."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    store = SqlStore(open_engine(postgres_url), KEYS)
+    sizes = text(
+        "SELECT pg_relation_size('work'), pg_relation_size('work_stream'), "
+        "pg_relation_size('work_wake')"
+    )
+    found = []
+    for version in range(600):
+        done = (("turn", str(version - 1)),)
+        plan = Plan(due=(Due("turn", str(version), 500 + 100 * version),), done=done)
+        await store.append(append(version, plan=plan))
+        if version in (0, 599):
+            async with read(store._engine) as connection:
+                found.append((await connection.execute(sizes)).one())
+    assert found[0] == found[1]
+    early = await store.next_due_ms()
+    assert early is not None
+    assert early <= 500
+    assert await store.claim("worker", 5, 60_000) == []
+    exact = await store.next_due_ms()
+    assert exact is not None
+    assert exact > 10_000
+    await store.close()
+
+
 @pytest.mark.parametrize("again", [False, True])
 async def test_work_that_is_claimed_while_an_append_sets_it_anew(
     postgres_url: str, again: bool
@@ -342,11 +370,12 @@ async def test_work_that_is_claimed_while_an_append_sets_it_anew(
         plan = Plan(due=(Due("turn", "", 60_000),) if again else (), done=(("turn", ""),))
         async with write(store._engine) as connection:
             await connection.execute(
-                text("UPDATE due SET ready_at = ready_at + 1, attempts = attempts + 1")
+                text("UPDATE work SET ready_at = ready_at + 1, attempts = attempts + 1")
             )
             sending = asyncio.create_task(writer.append(append(version, plan=plan)))
             await until_somebody_waits(store)
         assert (await sending).version == version + 1
+        assert await store.claim("worker", 5, 60_000) == []
         left = await store.next_due_ms()
         assert (left is not None and left > 1_000) if again else left is None
         await store.append(append(version + 1, plan=Plan(due=(Due("turn", "", 0),))))

@@ -224,7 +224,7 @@ async def run(store: SqlStore, *statements: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "table", ["heads", "events", "stream_keys", "event_secrets", "due", "tags", "COMMIT"]
+    "table", ["heads", "events", "stream_keys", "event_secrets", "work", "tags", "COMMIT"]
 )
 async def test_a_failure_in_the_middle_leaves_nothing(store: SqlStore, table: str) -> None:
     """Wherever an append breaks off, no part of it is there: it is stored whole or not at all."""

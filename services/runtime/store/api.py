@@ -128,8 +128,8 @@ class Store(Protocol):
         ...
 
     async def next_due_ms(self, but: Collection[UUID] = ()) -> int | None:
-        """Milliseconds until the next due row is claimable (0: now), None if there is none; those
-        of the streams `but` do not count."""
+        """Milliseconds until a due row may be claimable (0: now), never later than one is; None if
+        there is none. Those of the streams `but` do not count."""
         ...
 
     async def now(self) -> int:

@@ -40,6 +40,8 @@ EVENT_OCTETS = 400
 
 DUE_KNOWN = 16
 """Of how many due rows of a stream the names are kept in memory."""
+REQUESTS_KNOWN = 512
+"""Of how many request ids of a stream it is kept in memory that they are stored."""
 
 
 class Verdict(IntEnum):
@@ -63,16 +65,18 @@ class Locked(StoreUnavailable):
 class Mark:
     """What an append follows: the stream's version, chain hash and last time.
 
-    `due` names (kind, key) all due rows it may have, others too; None where they are not known.
+    `due` names (kind, key) all due rows it may have, others too, and `requests` are the marks
+    (`request_mark`) of all its request ids; None where they are not known.
     """
 
     version: int
     hash: bytes
     recorded_at: int
     due: frozenset[tuple[str, str]] | None = None
+    requests: bytes | None = None
 
 
-NOTHING = Mark(0, GENESIS, 0, frozenset())
+NOTHING = Mark(0, GENESIS, 0, frozenset(), b"")
 """What the first append of a stream follows."""
 
 
@@ -95,7 +99,8 @@ class Sealing:
 class Pending:
     """An append under way. `salts` has one for each event that hides something, else None.
 
-    `follows` is what its head is believed to be. `rows` are what was proposed last; they are
+    `follows` is what its head is believed to be; `asks` whether its request id may be a stored one
+    for all that is known. `rows` are what was proposed last; they are
     stored when the verdict says so.
     """
 
@@ -103,6 +108,7 @@ class Pending:
     salts: tuple[bytes | None, ...]
     sealing: Sealing | None
     follows: Mark
+    asks: bool
     rows: tuple[Recorded, ...] = ()
     verdict: "asyncio.Future[Verdict] | None" = None
     octets: int = 0
@@ -117,8 +123,9 @@ def made_ready(
 ) -> Pending:
     """An append with its secrets sealed; `with_key` is its stream's key and the stored form of one
     made just now, None where nothing is hidden."""
+    asks = follows.requests is None or request_mark(append.request_id) in follows.requests
     if with_key is None:
-        return Pending(append, (None,) * len(append.events), None, follows)
+        return Pending(append, (None,) * len(append.events), None, follows, asks)
     key, wrapped = with_key
     salts: list[bytes | None] = []
     sealed = []
@@ -130,7 +137,7 @@ def made_ready(
         salts.append(salt)
         box = seal(key, append.stream, version, salt, new.secret, random(NONCE_BYTES))
         sealed.append((version, box))
-    return Pending(append, tuple(salts), Sealing(key, wrapped, tuple(sealed)), follows)
+    return Pending(append, tuple(salts), Sealing(key, wrapped, tuple(sealed)), follows, asks)
 
 
 def due_after(pending: Pending) -> frozenset[tuple[str, str]] | None:
@@ -141,6 +148,19 @@ def due_after(pending: Pending) -> frozenset[tuple[str, str]] | None:
         return known
     names = known.difference(plan.done).union([(work.kind, work.key) for work in plan.due])
     return names if len(names) <= DUE_KNOWN else None
+
+
+def request_mark(request_id: str) -> bytes:
+    """8 bytes that stand for a request id in the memory of this process."""
+    return hash(request_id).to_bytes(8, "little", signed=True)
+
+
+def requests_after(pending: Pending) -> bytes | None:
+    """What `Mark.requests` is once an append is stored; given up where it would grow long."""
+    known = pending.follows.requests
+    if known is None or len(known) >= REQUESTS_KNOWN * 8:
+        return None
+    return known + request_mark(pending.append.request_id)
 
 
 Write = Callable[[Sequence[Pending]], Awaitable[Sequence[Verdict]]]

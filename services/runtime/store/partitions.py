@@ -23,7 +23,7 @@ RETRY_S = 300.0
 SHORT_S = 7 * 86_400.0
 """Health fails when what has been made will last no longer."""
 
-TABLES = ("events", "event_secrets", "due")
+TABLES = ("events", "event_secrets")
 MAKE = text("SELECT make_partitions(:wanted, :ahead)")
 LEFT = text(
     "SELECT extract(epoch FROM min(month) - clock_timestamp() AT TIME ZONE 'UTC')::float8 "

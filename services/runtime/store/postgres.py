@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from asyncpg.exceptions import (
     DivisionByZeroError,
@@ -31,7 +32,16 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from services.runtime.database import DATABASE_ERRORS, judge
 from services.runtime.store.api import Unstorable
 from services.runtime.store.committer import Locked, Pending, Verdict
-from services.runtime.store.statements import CLOCK, HEADS, JUDGING, PARTS, Rows, set_down, writing
+from services.runtime.store.statements import (
+    BOUNDED,
+    CLOCK,
+    JUDGING,
+    PARTS,
+    SHAPES,
+    Rows,
+    set_down,
+    writing,
+)
 
 BOUNDS_US = (100_000, 1_000_000, 60_000_000)
 """How far a proposed time may be from the database's: at first, and when it is made anew because
@@ -171,11 +181,11 @@ class PostgresWriter:
         into: Rows = defaultdict(list)
         for place, pending in enumerate(batch, start=1):
             set_down(place, pending, max(at, pending.follows.recorded_at), into)
-        statement, given = self._statement(into)
         within = (now, batch[0].append.stream, batch[-1].append.stream)
+        statement, given = self._statement(into, bound, within)
         sent = time.monotonic_ns() // 1_000
         try:
-            [(won, shown)] = await session.fetch(statement, bound, *within, *given)
+            [(won, shown)] = await session.fetch(statement, *given)
         except DivisionByZeroError:
             return await judged(session, within, into["asked"])
         except UniqueViolationError:
@@ -194,13 +204,17 @@ class PostgresWriter:
             verdicts[place] = verdict
         return verdicts
 
-    def _statement(self, into: Rows) -> tuple[str, list[list[tuple[Any, ...]]]]:
-        """The statement for these rows, and the arrays it takes."""
-        parts = tuple(part for part in (*HEADS, *PARTS) if part in into)
+    def _statement(
+        self, into: Rows, bound: int, within: tuple[int | None, UUID, UUID]
+    ) -> tuple[str, list[Any]]:
+        """The statement for these rows, and what it takes."""
+        parts = tuple(part for part in (*SHAPES, *PARTS) if part in into)
         statement = self._statements.get(parts)
         if statement is None:
             statement = self._statements[parts] = writing(parts)
-        return statement, [into[part] for part in ("asked", *parts) if part not in HEADS]
+        given: list[Any] = [bound, *(within if BOUNDED.intersection(parts) else within[:1])]
+        given += [into[part] for part in ("asked", *parts) if part not in SHAPES]
+        return statement, given
 
     async def _connect(self) -> Session:
         raw = await (await self._engine.connect()).get_raw_connection()

@@ -15,7 +15,7 @@ from sqlalchemy import (
     true,
 )
 
-from services.runtime.store.schema import due, event_secrets, events, heads, stream_keys
+from services.runtime.store.schema import event_secrets, events, heads, stream_keys, work
 
 MARK = select(heads.c.version, heads.c.hash, heads.c.recorded_at).where(
     heads.c.stream == bindparam("stream")
@@ -96,11 +96,13 @@ KEYS = select(stream_keys.c.key_id, stream_keys.c.wrapped, stream_keys.c.stream)
     stream_keys.c.stream == any_(bindparam("streams", type_=ARRAY(Uuid)))
 )
 SAME_WORK = and_(
-    due.c.stream == bindparam("at_stream"),
-    due.c.kind == bindparam("at_kind"),
-    due.c.key == bindparam("at_key"),
+    work.c.stream == bindparam("at_stream"),
+    work.c.kind == bindparam("at_kind"),
+    work.c.key == bindparam("at_key"),
 )
 SAME_CLAIM = and_(
-    SAME_WORK, due.c.version == bindparam("at_version"), due.c.attempts == bindparam("at_attempts")
+    SAME_WORK,
+    work.c.version == bindparam("at_version"),
+    work.c.attempts == bindparam("at_attempts"),
 )
 """A claim is over once its row was replaced (another version) or claimed again (more attempts)."""

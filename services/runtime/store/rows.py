@@ -107,11 +107,6 @@ def due_moments(append: Append, at: int) -> dict[tuple[str, str], int]:
     return {(work.kind, work.key): at + work.after_ms * 1_000 for work in append.plan.due}
 
 
-def done_work(append: Append) -> set[tuple[str, str]]:
-    """The due rows (kind, key) an append deletes; one it also sets is only set anew."""
-    return {*append.plan.done} - {(work.kind, work.key) for work in append.plan.due}
-
-
 def work_key(claimed: Claimed) -> dict[str, Any]:
     """Names a due row."""
     return {"at_stream": claimed.stream, "at_kind": claimed.kind, "at_key": claimed.key}

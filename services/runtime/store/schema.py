@@ -94,23 +94,33 @@ stream_keys = Table(
     sqlite_with_rowid=False,
 )
 
-due = Table(
-    "due",
+work = Table(
+    "work",
     metadata,
     Column("stream", Uuid, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("key", Text, nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("due_at", BigInteger, nullable=False),
     Column("ready_at", BigInteger, nullable=False),
+    Column("wake_at", BigInteger, nullable=False),
     Column("attempts", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("key", Text, nullable=False),
     Column("worker", Text),
-    PrimaryKeyConstraint("stream", "kind", "key", name="due_pkey"),
-    Index("due_ready", "ready_at"),
-    sqlite_with_rowid=False,
-    postgresql_partition_by="RANGE (stream)",
+    Index("work_stream", "stream"),
+    Index("work_wake", "wake_at"),
+    postgresql_with={
+        "fillfactor": 50,
+        "autovacuum_vacuum_threshold": 1000,
+        "autovacuum_vacuum_scale_factor": 0,
+    },
 )
-"""`ready_at` is when the row may be claimed: first `due_at`, then the end of a lease or a pause."""
+"""Due rows, one of a kind and key in a stream; the lock of the stream's head sees to that.
+
+`ready_at` is when the row may be claimed: first `due_at`, then the end of a lease or a pause.
+`wake_at` is at or before it: when the row is looked at. A row that takes the place of another and
+is ready later is found early once, and then put right; as no index is over what appends change, the
+row is changed where it lies.
+"""
 
 tags = Table(
     "tags",

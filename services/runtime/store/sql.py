@@ -26,6 +26,7 @@ from services.runtime.store.committer import (
     comes_after,
     due_after,
     made_ready,
+    requests_after,
 )
 from services.runtime.store.keys import Rewrapped, StreamKeys
 from services.runtime.store.postgres import PostgresWriter
@@ -39,7 +40,6 @@ from services.runtime.store.rows import (
 from services.runtime.store.schema import heads, pulse, tags
 from services.runtime.store.sealing import MasterKeys
 from services.runtime.store.sqlite import SqliteWriter
-from services.runtime.store.sweeping import Sweeper
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,7 +97,6 @@ class SqlStore:
         self._chains_ahead = engine.dialect.name == "postgresql"
         self._writer = (PostgresWriter if self._chains_ahead else SqliteWriter)(engine, clock)
         self._committer = Committer(self._writer.write, self._writer.LANES)
-        self._sweeper = Sweeper(engine)
 
     # ---------------------------------------------------------------------------------- appending
 
@@ -185,19 +184,19 @@ class SqlStore:
         return self._keys
 
     def _won(self, pending: Pending) -> Appended:
-        rows, plan = pending.rows, pending.append.plan
-        if self._sweeper.due(len(plan.due) + len(plan.done)):
-            self._begin(self._sweeper.sweep())
+        rows = pending.rows
         if self._chains_ahead:
-            self._mark(rows[-1], due_after(pending))
+            self._mark(rows[-1], due_after(pending), requests_after(pending))
         if pending.sealing is not None and self._keys is not None:
             self._keys.keep(pending.append.stream, pending.sealing.key)
         return _appended(rows, False)
 
-    def _mark(self, last: Recorded, names: frozenset[tuple[str, str]] | None) -> None:
+    def _mark(
+        self, last: Recorded, names: frozenset[tuple[str, str]] | None, requests: bytes | None
+    ) -> None:
         """Remembers the end of a stream, for the append that follows it."""
         stream = last.stream.int
-        self._marks[stream] = _mark(last.version, last.hash, last.recorded_at, names)
+        self._marks[stream] = _mark(last.version, last.hash, last.recorded_at, names, requests)
         self._marks.move_to_end(stream)
         if len(self._marks) > MARKS_KEPT:
             self._marks.popitem(last=False)
@@ -207,7 +206,7 @@ class SqlStore:
         if rows and self._chains_ahead:
             known = self._marks.get(rows[-1].stream.int)
             if known is None or known.hash != rows[-1].hash:
-                self._mark(rows[-1], None)
+                self._mark(rows[-1], None, None)
 
     # ------------------------------------------------------------------------------------ reading
 
@@ -306,8 +305,8 @@ class SqlStore:
 
     @to_its_end
     async def next_due_ms(self, but: Collection[UUID] = ()) -> int | None:
-        """Milliseconds until the next due row is claimable (0: now), None if there is none; those
-        of the streams `but` do not count."""
+        """Milliseconds until a due row may be claimable (0: now), never later than one is; None if
+        there is none. Those of the streams `but` do not count."""
         return await self._claims.next_due_ms(but)
 
     # -------------------------------------------------------------------------------------- house

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from services.runtime.database import DATABASE_ERRORS, FILES, judge, now_us
 from services.runtime.store.api import StoreUnavailable, Unstorable
 from services.runtime.store.committer import NOTHING, Mark, Pending, Verdict, comes_after
-from services.runtime.store.rows import chained, done_work, due_moments
+from services.runtime.store.rows import chained, due_moments
 
 NOW = str(select(now_us()).compile(dialect=sqlite.dialect()))
 HEADS = (
@@ -46,12 +46,10 @@ WRITES = {
     ),
     "keys": "INSERT INTO stream_keys (stream, key_id, wrapped) VALUES (?, ?, ?)",
     "secrets": "INSERT INTO event_secrets (stream, version, sealed) VALUES (?, ?, ?)",
-    "done": "DELETE FROM due WHERE stream = ? AND kind = ? AND key = ?",
+    "done": "DELETE FROM work WHERE stream = ? AND kind = ? AND key = ?",
     "due": (
-        "INSERT INTO due (stream, kind, key, version, due_at, ready_at, attempts) "
-        "VALUES (?, ?, ?, ?, ?, ?, 0) ON CONFLICT (stream, kind, key) DO UPDATE SET "
-        "version = excluded.version, due_at = excluded.due_at, ready_at = excluded.ready_at, "
-        "attempts = 0, worker = NULL"
+        "INSERT INTO work (stream, kind, key, version, due_at, ready_at, wake_at, attempts) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, 0)"
     ),
     "tags": "INSERT INTO tags (tag, stream) VALUES (?, ?) ON CONFLICT DO NOTHING",
 }
@@ -216,9 +214,9 @@ def set_down(pending: Pending, into: Rows) -> None:
         into["secrets"] += [(stream, *one) for one in sealing.sealed]
         if sealing.wrapped:
             into["keys"].append((stream, *sealing.wrapped))
-    into["done"] += [(stream, *work) for work in done_work(append)]
+    moments = due_moments(append, last.recorded_at)
+    into["done"] += [(stream, *work) for work in {*append.plan.done, *moments}]
     into["due"] += [
-        (stream, *work, last.version, moment, moment)
-        for work, moment in due_moments(append, last.recorded_at).items()
+        (stream, *work, last.version, moment, moment, moment) for work, moment in moments.items()
     ]
     into["tags"] += [(tag, stream) for tag in append.plan.tags]

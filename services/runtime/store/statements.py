@@ -18,7 +18,7 @@ NEVER = 2**63 - 1
 CLOCK = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint"
 NOW = f"coalesce($2::bigint, {CLOCK})"
 UNTIL = "least(a.not_after, a.at + $1::bigint)"
-"""An append's deadline, and not too far after the time that was proposed for it."""
+"""An append's deadline, if it has one, and not too far after the time that was proposed for it."""
 PROMPT = f"(SELECT {NOW}) <= {UNTIL}"
 NOT_AHEAD = f"a.at <= (SELECT {NOW}) + $1::bigint"
 """By the clock at the statement's start: a query by itself is asked once, not once a row."""
@@ -44,8 +44,17 @@ ASKED: Columns = (
     ("request_id", "text"),
     ("body_hash", "bytea"),
     ("hash", "bytea"),
+    ("gone_kind", "text"),
+    ("gone_key", "text"),
+    ("due_kind", "text"),
+    ("due_key", "text"),
+    ("due_at", "bigint"),
 )
-"""An append as it is judged, and its first event; places count from 1, in the order of streams."""
+"""An append as it is judged, its first event, and its first due row with the one whose place that
+takes; places count from 1, in the order of streams. `version` and `head` are NULL where the first
+event is the only one."""
+LAST_VERSION = "coalesce(a.version, a.expected + 1)"
+LAST_HASH = "coalesce(a.head, a.hash)"
 
 WITHIN = "stream BETWEEN $3::uuid AND $4::uuid"
 """The bounds of the batch's streams: partitions beyond them are left alone from the start."""
@@ -55,15 +64,17 @@ KNOWN = f"""SELECT true FROM events WHERE events.stream = a.stream AND events.{W
 """Whether a request id was stored before; its index holds a number made of it."""
 
 MOVED = f"""moved AS (
-    UPDATE heads SET version = a.version, hash = a.head, ended = heads.ended OR a.ended,
+    UPDATE heads SET version = {LAST_VERSION}, hash = {LAST_HASH}, ended = heads.ended OR a.ended,
         recorded_at = a.at
     FROM asked a WHERE heads.stream = a.stream AND a.expected > 0 AND heads.version = a.expected
         AND heads.hash = a.previous AND heads.recorded_at <= a.at AND {PROMPT}
-        AND ({NOT_AHEAD} OR a.at = heads.recorded_at) AND ({KNOWN}) IS NULL
+        AND ({NOT_AHEAD} OR a.at = heads.recorded_at){{unknown}}
     RETURNING a.place, a.not_after, a.at
 )"""  # noqa: S608 - made of constants
+UNKNOWN = f" AND ({KNOWN}) IS NULL"
+"""Left out where it is known of every append: then its head tells."""
 OPENED = f"""fresh AS MATERIALIZED (
-    SELECT place, stream, version, head, ended, not_after, at
+    SELECT place, stream, {LAST_VERSION} AS version, {LAST_HASH} AS head, ended, not_after, at
     FROM asked a WHERE expected = 0 AND {WITHIN} AND {PROMPT} AND {NOT_AHEAD}
 ), opened AS (
     INSERT INTO heads (stream, version, hash, ended, recorded_at)
@@ -129,15 +140,13 @@ PARTS = {
     ),
     "gone": Part(
         (*OF, ("kind", "text"), ("key", "text")),
-        # not WITHIN: where partitions are left alone from the start, PostgreSQL passes over a row
-        # that another transaction (a claim) changed after the statement began
-        """DELETE FROM due USING (SELECT * FROM {rows} OFFSET 0) r
-        WHERE due.stream = r.stream AND due.kind = r.kind AND due.key = r.key RETURNING 1""",
+        """DELETE FROM work USING (SELECT * FROM {rows} OFFSET 0) r
+        WHERE work.stream = r.stream AND work.kind = r.kind AND work.key = r.key""",
     ),
     "due": Part(
         (*OF, ("kind", "text"), ("key", "text"), ("version", "bigint"), ("at", "bigint")),
-        """INSERT INTO due (stream, kind, key, version, due_at, ready_at, attempts)
-        SELECT stream, kind, key, version, at, at, 0 FROM {rows}""",
+        """INSERT INTO work (stream, kind, key, version, due_at, ready_at, wake_at, attempts)
+        SELECT stream, kind, key, version, at, at, at, 0 FROM {rows}""",
     ),
     "tags": Part(
         (*OF, ("tag", "text")),
@@ -145,10 +154,26 @@ PARTS = {
         SELECT tag, stream FROM {rows} ON CONFLICT DO NOTHING""",
     ),
 }
-HEADS = ("moved", "opened")
+SHAPES = ("moved", "opened", "asks", "next")
+"""Parts that take their rows from `asked`."""
+BOUNDED = frozenset(("opened", "asks"))
+"""Those that look at the bounds of the batch's streams."""
 HAS_WON = " r WHERE get_bit((SELECT bits FROM won), r.place) = 1"
-AFTER_GONE = " AND (SELECT count(*) FROM gone_written) >= 0"
-"""Due rows are set when those of their names are gone: half the work of an upsert."""
+NEXT = f"""renewed AS (
+    UPDATE work SET kind = r.due_kind, key = r.due_key,
+        version = coalesce(r.version, r.expected + 1), due_at = r.due_at, ready_at = r.due_at,
+        wake_at = least(wake_at, r.due_at), attempts = 0, worker = NULL
+    FROM asked{HAS_WON}
+        AND work.stream = r.stream AND work.kind = r.gone_kind AND work.key = r.gone_key
+    RETURNING r.place
+), in_place AS MATERIALIZED (
+    SELECT coalesce(bit_or(set_bit({NOBODY}, place, 1)), {NOBODY}) AS bits FROM renewed
+), next_written AS (
+    INSERT INTO work (stream, kind, key, version, due_at, ready_at, wake_at, attempts)
+    SELECT stream, due_kind, due_key, coalesce(version, expected + 1), due_at, due_at, due_at, 0
+    FROM asked{HAS_WON} AND due_kind IS NOT NULL AND get_bit((SELECT bits FROM in_place), place) = 0
+)"""  # noqa: S608
+"""The first due row of each append, in the place of one that is gone if that is there."""
 
 
 def rows(parameter: int, part: str) -> str:
@@ -163,22 +188,27 @@ def writing(parts: Sequence[str]) -> str:
     NULL, the first and the last stream, the rows of what is asked, those of each part in turn.
     It answers with the places of those who won, a character a place (NULL: nobody), and the clock.
     """
-    heads = [text for part, text in (("moved", MOVED), ("opened", OPENED)) if part in parts]
+    unknown = UNKNOWN if "asks" in parts else ""
+    heads = [
+        text
+        for part, text in (("moved", MOVED.format(unknown=unknown)), ("opened", OPENED))
+        if part in parts
+    ]
     set_heads = " UNION ALL ".join(
         text for part, text in (("moved", ALL_MOVED), ("opened", ALL_OPENED)) if part in parts
     )
-    asked = rows(5, "asked")
+    first = 5 if BOUNDED.intersection(parts) else 3
+    asked = rows(first, "asked")
     steps = [
         f"asked AS MATERIALIZED (SELECT * FROM {asked})",  # noqa: S608 - made of constants
         *heads,
         WON.format(heads=set_heads),
         FIRST.format(won=HAS_WON),
+        *([NEXT] if "next" in parts else ()),
     ]
-    for number, part in enumerate((part for part in parts if part not in HEADS), start=6):
-        given = rows(number, part) + HAS_WON
-        if part == "due" and "gone" in parts:
-            given += AFTER_GONE
-        steps.append(f"{part}_written AS ({PARTS[part].write.format(rows=given)})")
+    for number, part in enumerate((part for part in parts if part in PARTS), start=first + 1):
+        written = PARTS[part].write.format(rows=rows(number, part) + HAS_WON)
+        steps.append(f"{part}_written AS ({written})")
     return f"WITH {', '.join(steps)} SELECT (SELECT bits FROM won)::text, {NOW}"  # noqa: S608
 
 
@@ -205,16 +235,19 @@ def set_down(place: int, pending: Pending, at: int, into: Rows) -> None:
     pending.rows = chained(append, pending.salts, previous, at)
     first, last = pending.rows[0], pending.rows[-1]
     into["moved" if expected else "opened"] = []
+    if pending.asks:
+        into["asks"] = []
+    further = last is not first
     into["asked"].append(
         (
             place,
             stream,
             expected,
             previous,
-            NEVER if append.not_after is None else append.not_after,
+            append.not_after,
             plan.ended,
-            last.version,
-            last.hash,
+            last.version if further else None,
+            last.hash if further else None,
             at,
             first.name,
             first.schema,
@@ -224,6 +257,7 @@ def set_down(place: int, pending: Pending, at: int, into: Rows) -> None:
             first.request_id,
             first.body_hash,
             first.hash,
+            *(due_down(place, pending, at, into) if plan.done or plan.due else NO_WORK),
         )
     )
     for row in pending.rows[1:]:
@@ -233,15 +267,33 @@ def set_down(place: int, pending: Pending, at: int, into: Rows) -> None:
         into["secrets"] += [(place, stream, version, box) for version, box in sealing.sealed]
         if sealing.wrapped:
             into["keys"].append((place, stream, *sealing.wrapped))
-    if plan.done or plan.due:
-        moments, known = due_moments(append, at), pending.follows.due
-        gone = {*plan.done, *moments}
-        if known is not None:
-            gone &= known
-        if gone:
-            into["gone"] += [(place, stream, *name) for name in gone]
-        into["due"] += [
-            (place, stream, *name, last.version, moment) for name, moment in moments.items()
-        ]
     if plan.tags:
         into["tags"] += [(place, stream, tag) for tag in plan.tags]
+
+
+NO_WORK = (None,) * 5
+
+
+def due_down(place: int, pending: Pending, at: int, into: Rows) -> Sequence[Any]:
+    """The first due row of an append and the one whose place it takes, as `asked` has them; adds
+    the others by part."""
+    append, known = pending.append, pending.follows.due
+    stream, moments = append.stream, due_moments(append, at)
+    names = {*append.plan.done, *moments}
+    gone = list(names if known is None else names & known)
+    due = list(moments.items())
+    taken: tuple[str | None, str | None] = (None, None)
+    first: tuple[str | None, str | None] = (None, None)
+    moment = None
+    if due:
+        first, moment = due.pop(0)
+        into["next"] = []
+        if gone:
+            taken = gone.pop()
+    into_gone = [(place, stream, *name) for name in gone]
+    if into_gone:
+        into["gone"] += into_gone
+    if due:
+        last = pending.rows[-1].version
+        into["due"] += [(place, stream, *name, last, each) for name, each in due]
+    return (*taken, *first, moment)

@@ -91,7 +91,7 @@ async def test_a_refused_end_waits_minutes_and_outlives_a_restart(tmp_path: Path
 async def next_due_ms(house: System) -> int | None:
     """How long until anything is due in the game's database."""
     with closing(sqlite3.connect(house.settings.data_folder / "game.db")) as database:
-        (ready_at,) = database.execute("SELECT min(ready_at) FROM due").fetchone()
+        (ready_at,) = database.execute("SELECT min(ready_at) FROM work").fetchone()
     return None if ready_at is None else ready_at // 1_000 - time.time_ns() // 1_000_000
 
 

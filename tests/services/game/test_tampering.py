@@ -311,7 +311,7 @@ def behead(record: Record, _at: int) -> None:
 
 def remove(record: Record, _at: int) -> None:
     """All that is stored under the game's id but its place in the tree."""
-    record.drop("events", "heads", "event_secrets", "stream_keys", "due", "tags")
+    record.drop("events", "heads", "event_secrets", "stream_keys", "work", "tags")
 
 
 EDITS: dict[str, Callable[[Record, int], None]] = {

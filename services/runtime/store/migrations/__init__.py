@@ -9,11 +9,11 @@ RIGHTS = {
     "events": ("SELECT", "INSERT"),
     "event_secrets": ("SELECT", "INSERT"),
     "stream_keys": ("SELECT", "INSERT", "UPDATE (key_id, wrapped)"),
-    "due": ("SELECT", "INSERT", "UPDATE", "DELETE", "MAINTAIN"),
+    "due": ("SELECT", "DELETE"),
+    "work": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "tags": ("SELECT", "INSERT"),
     "pulse": ("SELECT", "INSERT", "UPDATE"),
     "FUNCTION missing_partitions(integer)": ("EXECUTE",),
     "FUNCTION make_partitions(text, integer)": ("EXECUTE",),
 }
-"""What a service's role may do. Due rows are swept up after (MAINTAIN), which needs PostgreSQL 17;
-before that the server's own sweeping has to do."""
+"""What a service's role may do; `due` is what the release 0.1.0 has left."""

@@ -1,0 +1,109 @@
+"""Work: what is due lies where its row can be set anew in place, on both engines.
+
+`due` has an index over names, which change with every move: a move left a dead row behind, and
+entries of it in two indexes. `work` has an index over streams, and one over `wake_at`, a moment at
+or before `ready_at` that a move leaves alone where the new moment is later; then the row is changed
+on its page and no index is touched.
+
+On SQLite the rows move at once. On PostgreSQL they stay in `due` for the release before, which
+works on while it is migrated, and are taken over when their moment has come (`claims.py`); it is a
+plain table again, as that release knew it.
+
+The type of what is asked of a batch is made anew: the first due row of an append goes with it.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0004"
+down_revision = "0003"
+branch_labels = None
+depends_on = None
+
+STORED = "fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0"
+"""Half a page is left for the rows that take the places of those on it. What else comes and goes
+is cleared away whatever the table's size."""
+ASKED = (
+    "place integer, stream uuid, expected bigint, previous bytea, not_after bigint, ended boolean, "
+    "version bigint, head bytea, at bigint, name text, schema integer, payload bytea, "
+    "secret_digest bytea, metadata bytea, request_id text, body_hash bytea, hash bytea, "
+    "gone_kind text, gone_key text, due_kind text, due_key text, due_at bigint"
+)
+DUE = """
+CREATE TABLE due (
+    stream uuid NOT NULL,
+    kind text NOT NULL,
+    key text NOT NULL,
+    version bigint NOT NULL,
+    due_at bigint NOT NULL,
+    ready_at bigint NOT NULL,
+    attempts integer NOT NULL,
+    worker text,
+    CONSTRAINT due_pkey PRIMARY KEY (stream, kind, key)
+)
+"""
+MISSING = """
+CREATE OR REPLACE FUNCTION missing_partitions(ahead integer)
+RETURNS TABLE (parent text, month timestamp)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = {schema}, pg_temp AS $$
+  SELECT p.relname::text, m
+  FROM (SELECT date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC') AS present) now
+  CROSS JOIN generate_series(present, present + ahead * interval '1 month', '1 month') m
+  CROSS JOIN pg_class p
+  WHERE p.oid IN ('events'::regclass, 'event_secrets'::regclass)
+  AND NOT EXISTS (
+    SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = p.oid AND (
+      c.relname = p.relname || to_char(m, '"_"YYYY_MM')
+      OR starts_with(c.relname, p.relname || '_before_')
+        AND c.relname > p.relname || to_char(m, '"_before_"YYYY_MM')
+    )
+  ) AND NOT CASE p.relname
+    WHEN 'events' THEN EXISTS (SELECT FROM events_other
+      WHERE stream >= streams_from(m) AND stream < streams_from(m + interval '1 month'))
+    ELSE EXISTS (SELECT FROM event_secrets_other
+      WHERE stream >= streams_from(m) AND stream < streams_from(m + interval '1 month'))
+  END ORDER BY m, p.relname
+$$
+"""
+"""As before, but for the table of due work."""
+
+
+def upgrade() -> None:
+    """Makes the table, and takes over what is due."""
+    op.create_table(
+        "work",
+        sa.Column("stream", sa.Uuid, nullable=False),
+        sa.Column("version", sa.BigInteger, nullable=False),
+        sa.Column("due_at", sa.BigInteger, nullable=False),
+        sa.Column("ready_at", sa.BigInteger, nullable=False),
+        sa.Column("wake_at", sa.BigInteger, nullable=False),
+        sa.Column("attempts", sa.Integer, nullable=False),
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("worker", sa.Text),
+    )
+    op.create_index("work_stream", "work", ["stream"])
+    op.create_index("work_wake", "work", ["wake_at"])
+    run = op.get_bind().exec_driver_sql
+    if op.get_bind().dialect.name == "sqlite":
+        run(
+            "INSERT INTO work (stream, version, due_at, ready_at, wake_at, attempts, kind, key, "
+            "worker) SELECT stream, version, due_at, ready_at, ready_at, attempts, kind, key, "
+            "worker FROM due"
+        )
+        run("DROP TABLE due")
+        return
+    run(f"ALTER TABLE work SET ({STORED})")
+    run("LOCK TABLE due")
+    run("CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM due")
+    run("DROP TABLE due")
+    run(DUE)
+    run("CREATE INDEX due_ready ON due (ready_at)")
+    run(
+        "INSERT INTO due (stream, kind, key, version, due_at, ready_at, attempts, worker) "
+        "SELECT stream, kind, key, version, due_at, ready_at, attempts, worker FROM kept"
+    )
+    run(MISSING.format(schema=run("SELECT quote_ident(current_schema())").scalar_one()))
+    run("DROP TYPE batch_asked")
+    run(f"CREATE TYPE batch_asked AS ({ASKED})")
