@@ -189,16 +189,31 @@ class Disputes:
 
     async def about(self, game_id: UUID) -> AsyncIterator[Found]:
         """Every dispute about a game, the highest id first."""
-        first, before = ids_about(game_id)
+        async for head in self._heads(*ids_about(game_id)):
+            found = await self._load(head)
+            if found.game_id == str(game_id):
+                yield found
+
+    async def unsettled(self) -> AsyncIterator[Found]:
+        """Every dispute that is not closed and can be read, the highest id first."""
+        async for head in self._heads(UUID(int=0), None, ended=False):
+            try:
+                yield await self._load(head)
+            except Refused as refused:
+                if refused.reason != "LOG_DAMAGED":
+                    raise
+
+    async def _heads(
+        self, first: UUID, before: UUID | None, ended: bool | None = None
+    ) -> AsyncIterator[Head]:
+        """Heads of disputes from the id `first` to below `before`, the highest id first."""
         while True:
             with refusals():
-                heads = await self._store.tagged(TAG, before=before, limit=SCAN)
+                heads = await self._store.tagged(TAG, before=before, limit=SCAN, ended=ended)
             for head in heads:
                 if head.stream < first:
                     return
-                found = await self._load(head)
-                if found.game_id == str(game_id):
-                    yield found
+                yield head
             if len(heads) < SCAN:
                 return
             before = heads[-1].stream

@@ -16,6 +16,7 @@ from services.game.disputes import DISPUTE_VERSION
 from services.game.disputes import missing as no_dispute
 from services.game.evidence import Evidence
 from services.game.export import CHUNK_BYTES
+from services.game.forgetting import Forgetting
 from services.game.games import Games
 from services.game.model import Stage, State
 from services.game.verdicts import Verdicts
@@ -23,7 +24,7 @@ from services.game.viewers import missing, seat_of
 from services.kernel.errors import precondition
 from services.runtime import validate
 from services.runtime.auth import Role
-from services.runtime.call import caller, note
+from services.runtime.call import caller, note, whose
 from services.runtime.moments import timestamp
 from services.runtime.seal import open_page, seal_page
 
@@ -36,6 +37,7 @@ LOGS_DEFAULT = 200
 LOGS_A_PAGE_MAX = 1_000
 ACCESSES_DEFAULT = 100
 ACCESSES_MAX = 500
+LOOKS_MAX = 500
 
 
 class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
@@ -49,6 +51,7 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         accesses: Accesses,
         seal_key: bytes,
         evidence: Evidence,
+        forgetting: Forgetting,
     ) -> None:
         self._games = games
         self._verdicts = verdicts
@@ -56,6 +59,7 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         self._accesses = accesses
         self._seal_key = seal_key
         self._evidence = evidence
+        self._forgetting = forgetting
 
     async def ListLogs(
         self, request: audit_pb2.ListLogsRequest, context: Any
@@ -243,6 +247,49 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         """Begin to collect a claim."""
         dispute = await self._disputes.collect(request, caller())
         return audit_pb2.CollectClaimResponse(dispute=dispute)
+
+    async def GetTraces(
+        self, request: audit_pb2.GetTracesRequest, context: Any
+    ) -> audit_pb2.GetTracesResponse:
+        """When a player's streams of a game were open, and when operators looked at it."""
+        player = str(whose(request.player_id))
+        game_id, state = await self._find(request.game_id)
+        seat = state.seat_of(player)
+        if seat is None:
+            raise missing()
+        rows = await self._forgetting.connections.of_game(game_id)
+        looks = await self._accesses.page(None, LOOKS_MAX, game_id)
+        return audit_pb2.GetTracesResponse(
+            connections=[
+                audit_pb2.ConnectionTrace(
+                    connection_time=timestamp(each.at),
+                    connection_id=str(each.connection),
+                    opened=each.opened,
+                )
+                for each in rows
+                if each.seat == seat
+            ],
+            looks=[
+                audit_pb2.LookTrace(look_time=timestamp(look.at), action=look.action)
+                for look in looks
+            ],
+        )
+
+    async def CheckErasure(
+        self, request: audit_pb2.CheckErasureRequest, context: Any
+    ) -> audit_pb2.CheckErasureResponse:
+        """Whether nothing here stands against erasing a player."""
+        player = validate.uuid("player_id", request.player_id)
+        await self._forgetting.check(str(player), leave_claims=request.leave_claims)
+        return audit_pb2.CheckErasureResponse()
+
+    async def ErasePlayer(
+        self, request: audit_pb2.ErasePlayerRequest, context: Any
+    ) -> audit_pb2.ErasePlayerResponse:
+        """Remove what may be removed about a player."""
+        player = validate.uuid("player_id", request.player_id)
+        texts, connections = await self._forgetting.erase(str(player))
+        return audit_pb2.ErasePlayerResponse(texts=texts, connections=connections)
 
     async def _find(self, text: str) -> tuple[UUID, State]:
         """The game, for operators and for those who sat in it.

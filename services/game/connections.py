@@ -8,7 +8,7 @@ of rows, and so has what waits to be written.
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
@@ -21,6 +21,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Uuid,
+    delete,
     func,
     insert,
     select,
@@ -141,3 +142,20 @@ class Connections:
             async with read(self.engine) as connection:
                 rows = (await connection.execute(query)).all()
         return [Connection(row.at, row.connection, row.seat, row.opened) for row in rows]
+
+    async def erase(self, seats: Mapping[UUID, int]) -> int:
+        """Remove what is known of one seat of each of these games; how many rows there were.
+
+        Raises StoreUnavailable.
+        """
+        removed = 0
+        async with write(self.engine) as connection:
+            for seat in set(seats.values()):
+                games = [game for game, number in seats.items() if number == seat]
+                gone = await connection.execute(
+                    delete(connections).where(
+                        connections.c.game.in_(games), connections.c.seat == seat
+                    )
+                )
+                removed += gone.rowcount
+        return removed

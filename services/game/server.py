@@ -26,6 +26,7 @@ from services.game.connections import Connections
 from services.game.disputes import DISPUTE_VERSION
 from services.game.endings import Endings
 from services.game.evidence import Evidence
+from services.game.forgetting import Forgetting
 from services.game.games import Games, decider
 from services.game.kept import NAME, KeptNote
 from services.game.listing import Listing
@@ -69,6 +70,7 @@ async def compose(process: Process) -> Service:
     games = Games(store, rules, feed, outages, cached=settings.games_cached)
     peers = Peers(process.peers)
     endings, accesses, auditors = Endings(engine), Accesses(engine), Auditors(settings)
+    texts = Texts(engine)
 
     def expect(plan: Plan) -> None:
         worker.expect(plan)
@@ -77,7 +79,7 @@ async def compose(process: Process) -> Service:
         store,
         games,
         peers,
-        Texts(engine),
+        texts,
         process.seal_key,
         settings.ruling_alone_chips,
         expect,
@@ -119,7 +121,10 @@ async def compose(process: Process) -> Service:
         game_pb2_grpc.add_GameServiceServicer_to_server(servicer, server)
         verdicts = Verdicts(engine, store, peers, auditors, disputes)
         evidence = Evidence(engine, games, peers, accesses, connections, outages)
-        auditor = AuditServicer(games, verdicts, disputes, accesses, process.seal_key, evidence)
+        forgetting = Forgetting(engine, games, disputes, texts, connections)
+        auditor = AuditServicer(
+            games, verdicts, disputes, accesses, process.seal_key, evidence, forgetting
+        )
         audit_pb2_grpc.add_AuditServiceServicer_to_server(auditor, server)
         prover = CheckpointServicer(engine, games, accesses, keys)
         checkpoint_pb2_grpc.add_CheckpointServiceServicer_to_server(prover, server)

@@ -1,6 +1,7 @@
 """Wallet accounts of players: opened at sign-up, and later where the wallet was away."""
 
 import asyncio
+from collections.abc import Iterable
 from uuid import UUID
 
 from kozyr.wallet.v1 import wallet_pb2
@@ -33,6 +34,10 @@ class Accounts:
             request_id=f"account:{player}", account_id=str(player), kind=kind
         )
         await self._wallet.call(self._stub.OpenAccount, request, timeout_ms)
+
+    async def leaving(self, players: Iterable[UUID]) -> set[UUID]:
+        """Those of these players who are being erased, or were: no game is started with them."""
+        return await self._players.leaving(players)
 
     async def welcome(self, player: UUID) -> bool:
         """Open a new guest's account; whether it worked. If not, `run` will."""

@@ -25,7 +25,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from services.kernel.errors import Kind, Refused, invalid
 from services.kernel.ids import RANDOM_BYTES, uuid7
-from services.lobby.schema import players, refresh_tokens
+from services.lobby.erasures import Step, require_staying
+from services.lobby.schema import erasures, players, refresh_tokens
 from services.runtime.database import database_now, read, write
 from services.runtime.store.api import RequestReused
 
@@ -39,6 +40,8 @@ REFRESH_US = 30 * 86_400 * 1_000_000
 """How long a refresh token can be used, in microseconds."""
 SECRET_BYTES = 32
 NAMES_CACHED = 20_000
+FORMER = "former player"
+"""What a player who was erased is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,17 @@ class Player:
     player: UUID
     name: str
     bot: bool
+    erased: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What is held of a player: when he signed up (database time, microseconds), and the moments at
+    which his sign-ins end."""
+
+    player: Player
+    created_at: int
+    sessions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +121,10 @@ class Players:
             return await self._sign_up(name, request_id)
 
     async def sign_in(self, player: UUID, secret: str) -> tuple[Player, Refreshing]:
-        """Begin a new family of refresh tokens; raises Refused SIGN_IN_REFUSED."""
+        """Begin a new family of refresh tokens; raises Refused SIGN_IN_REFUSED, BEING_ERASED."""
         async with write(self._engine) as connection:
-            row = (
-                await connection.execute(select(players).where(players.c.player_id == player))
-            ).one_or_none()
+            query = select(players).where(players.c.player_id == player)
+            row = (await connection.execute(query.with_for_update())).one_or_none()
             held = row.secret if row is not None and row.secret is not None else bytes(32)
             if not compare_digest(held, _hash(secret)) or row is None:
                 raise Refused(
@@ -125,7 +138,7 @@ class Players:
         """Trade a refresh token for the next of its family.
 
         Raises Refused UNAUTHENTICATED: REFRESH_TOKEN_INVALID, REFRESH_TOKEN_EXPIRED, or
-        REFRESH_TOKEN_REUSED, which ends the family.
+        REFRESH_TOKEN_REUSED, which ends the family; and BEING_ERASED.
         """
         async with write(self._engine) as connection:
             outcome = await self._trade(connection, _hash(token))
@@ -134,7 +147,7 @@ class Players:
         return outcome
 
     async def find(self, ids: Iterable[UUID]) -> dict[UUID, Player]:
-        """Those of these players that exist."""
+        """Those of these players that exist, or did and were erased."""
         wanted = set(ids)
         missing = [player for player in wanted if player not in self._known]
         if missing:
@@ -143,10 +156,49 @@ class Players:
                 rows = await connection.execute(query.where(players.c.player_id.in_(missing)))
                 for row in rows:
                     self._remember(Player(row.player_id, row.display_name, row.bot))
+                gone = select(erasures.c.player_id).where(
+                    erasures.c.player_id.in_(missing), erasures.c.step >= Step.ERASED
+                )
+                for player in (await connection.execute(gone)).scalars():
+                    self._remember(Player(player, FORMER, bot=False, erased=True))
         found = {player: self._known[player] for player in wanted if player in self._known}
         while len(self._known) > NAMES_CACHED:
             self._known.popitem(last=False)
         return found
+
+    def forget(self, ids: Iterable[UUID]) -> None:
+        """Look these players' names up again when they are asked for."""
+        for player in ids:
+            self._known.pop(player, None)
+
+    async def profile(self, player: UUID) -> Profile | None:
+        """What is held of a player; None if there is no such player, or no longer."""
+        mine = refresh_tokens.c.player_id == player
+        async with read(self._engine) as connection:
+            who = select(players).where(players.c.player_id == player)
+            row = (await connection.execute(who)).one_or_none()
+            now = await self._now(connection)
+            ends = await connection.execute(
+                select(refresh_tokens.c.expires_at)
+                .where(mine, ~refresh_tokens.c.spent, refresh_tokens.c.expires_at > now)
+                .order_by(refresh_tokens.c.expires_at)
+            )
+            sessions = tuple(ends.scalars())
+        if row is None:
+            return None
+        shown = Player(row.player_id, row.display_name, row.bot)
+        return Profile(shown, row.created_at, sessions)
+
+    async def require_staying(self, player: UUID) -> None:
+        """Raise Refused BEING_ERASED for a player who is being erased, or was."""
+        async with read(self._engine) as connection:
+            await require_staying(connection, player)
+
+    async def leaving(self, ids: Iterable[UUID]) -> set[UUID]:
+        """Those of these players who are being erased, or were."""
+        async with read(self._engine) as connection:
+            query = select(erasures.c.player_id).where(erasures.c.player_id.in_(list(ids)))
+            return set((await connection.execute(query)).scalars())
 
     async def add_bots(self, bots: Sequence[Player]) -> None:
         """Make bot players; one that exists stays as it is."""
@@ -251,6 +303,7 @@ class Players:
         return row.player_id, await self._issue(connection, row.player_id, row.family)
 
     async def _issue(self, connection: AsyncConnection, player: UUID, family: UUID) -> Refreshing:
+        await require_staying(connection, player)
         token, now = _new_secret(), await self._now(connection)
         await connection.execute(
             delete(refresh_tokens).where(

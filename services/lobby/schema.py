@@ -4,7 +4,17 @@ Secrets, refresh tokens and request ids are kept as SHA-256 only. Times are data
 microseconds.
 """
 
-from sqlalchemy import BigInteger, Boolean, Column, LargeBinary, MetaData, Table, Text, Uuid
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    Uuid,
+)
 
 metadata = MetaData()
 
@@ -41,3 +51,22 @@ choices = Table(
     Column("table_id", Uuid, nullable=False),
 )
 """Which table a request to open or find one chose: the same request goes to the same table."""
+
+erasures = Table(
+    "erasures",
+    metadata,
+    Column("player_id", Uuid, primary_key=True),
+    Column("erasure_id", Uuid, nullable=False),
+    Column("asked_at", BigInteger, nullable=False),
+    Column("asked_by", Text, nullable=False),
+    Column("give_up_chips", Boolean, nullable=False),
+    Column("leave_claims", Boolean, nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("due_at", BigInteger, nullable=False),
+    Column("chips", BigInteger, nullable=False),
+    Column("erased_at", BigInteger),
+    Column("ends_at", BigInteger),
+)
+"""A row from the moment an erasure is asked for: one that is refused has none any more. `asked_by`
+is an operator's name, empty for the player himself; `due_at` when somebody is to take it further,
+put off while somebody does; `ends_at` when the last of his tokens has ended."""

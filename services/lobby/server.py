@@ -14,6 +14,8 @@ from services.lobby import migrations
 from services.lobby.accounts import Accounts
 from services.lobby.board import Board
 from services.lobby.choices import Choices
+from services.lobby.erasing import PAUSE_MS, Erasing
+from services.lobby.erasures import Erasures
 from services.lobby.identity import Identity
 from services.lobby.model import Table
 from services.lobby.players import Players
@@ -39,11 +41,13 @@ FOLDERS: tuple[Path, ...] = (MIGRATIONS, migrations.FOLDER)
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How patiently starts are carried through, in milliseconds; `tries_max` tries at most."""
+    """How patiently starts and erasures are carried through, in milliseconds; a start is tried
+    `tries_max` times at most."""
 
     retry_ms: int = 500
     retry_max_ms: int = 10_000
     tries_max: int = TRIES_MAX
+    erasure_pause_ms: int = PAUSE_MS
 
 
 async def compose(process: Process, pace: Pace = Pace()) -> Service:
@@ -76,7 +80,28 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
     quick = QuickPlay(tables, store, choices)
     lobby = Lobby(settings, tables, quick, watching, process.seal_key)
     signer = load_signer(settings.keys(), PLAYERS)
-    identity = Identity(players, accounts, signer, settings.player_token_ms)
+    lease_ms = settings.due_lease_ms + 3 * settings.peer_timeout_ms
+    erasures = Erasures(engine, lease_ms)
+    erasing = Erasing(
+        engine,
+        erasures,
+        players,
+        tables,
+        accounts,
+        wallet,
+        game,
+        settings.player_token_ms,
+        pace.erasure_pause_ms,
+    )
+    identity = Identity(
+        players,
+        accounts,
+        signer,
+        settings.player_token_ms,
+        erasures,
+        erasing,
+        process.seal_key,
+    )
 
     def add(server: grpc.aio.Server) -> None:
         add_LobbyServiceServicer_to_server(lobby, server)
@@ -92,6 +117,7 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
             "starts": lambda: stop_at_end(worker),
             "board": board.run,
             "accounts": accounts.run,
+            "erasures": erasing.run,
         },
         close=lambda: close_store(store, feed=feed, due=worker),
     )

@@ -9,14 +9,14 @@ from kozyr.game.v1 import view_pb2
 from kozyr.lobby.v1 import lobby_pb2 as pb
 from kozyr.lobby.v1.lobby_pb2_grpc import LobbyServiceServicer
 
-from services.kernel.errors import Kind, Refused, invalid
-from services.kernel.ids import parse_uuid
+from services.kernel.errors import invalid
 from services.lobby import commands
 from services.lobby.bots import bot_id
 from services.lobby.hosting import BUY_IN_MAX, quick_rules, table_rules
 from services.lobby.listing import list_tables
 from services.lobby.model import BotLevel, Table, Variant
 from services.lobby.quick import QuickPlay
+from services.lobby.records import table_events
 from services.lobby.reports import end_of_game
 from services.lobby.tables import Request, Tables, request_of
 from services.lobby.variants import variant_info
@@ -57,7 +57,7 @@ class Lobby(LobbyServiceServicer):
     ) -> pb.CreateTableResponse:
         """Open a table and sit down."""
         validate.present(request, "rules")
-        rules, host = table_rules(request.rules, self._settings), _player()
+        rules, host = table_rules(request.rules, self._settings), call.player()
         stack = _chips("buy_in", request.buy_in)
         found = await self._tables.open(host, rules, stack, _asked(request))
         table = await self._show(found.table_id, found.table)
@@ -95,7 +95,7 @@ class Lobby(LobbyServiceServicer):
         """Sit down."""
         table_id = validate.uuid("table_id", request.table_id)
         command = commands.TakeSeat(
-            player=_player(),
+            player=call.player(),
             seat=request.seat if request.HasField("seat") else None,
             stack=_chips("buy_in", request.buy_in),
             code=request.invite_code,
@@ -108,7 +108,7 @@ class Lobby(LobbyServiceServicer):
         self, request: pb.LeaveSeatRequest, context: Context
     ) -> pb.LeaveSeatResponse:
         """Stand up."""
-        table = await self._act(request, commands.LeaveSeat(_player()))
+        table = await self._act(request, commands.LeaveSeat(call.player()))
         return pb.LeaveSeatResponse(table=table)
 
     async def AddBot(self, request: pb.AddBotRequest, context: Context) -> pb.AddBotResponse:
@@ -116,7 +116,7 @@ class Lobby(LobbyServiceServicer):
         asked, table_id = _asked(request), validate.uuid("table_id", request.table_id)
         level = BotLevel(validate.choice("level", request.level, (1, 2, 3)))
         command = commands.AddBot(
-            player=_player(),
+            player=call.player(),
             bot=commands.Bot(bot_id(table_id, asked.key), level),
             seat=request.seat if request.HasField("seat") else None,
             stack=_chips("buy_in", request.buy_in),
@@ -129,25 +129,25 @@ class Lobby(LobbyServiceServicer):
         self, request: pb.RemoveBotRequest, context: Context
     ) -> pb.RemoveBotResponse:
         """Take a bot away."""
-        command = commands.RemoveBot(_player(), request.seat)
+        command = commands.RemoveBot(call.player(), request.seat)
         return pb.RemoveBotResponse(table=await self._act(request, command))
 
     async def SetReady(self, request: pb.SetReadyRequest, context: Context) -> pb.SetReadyResponse:
         """Be ready or not; the last one to be ready starts the game."""
-        command = commands.SetReady(_player(), request.ready, new_id())
+        command = commands.SetReady(call.player(), request.ready, new_id())
         return pb.SetReadyResponse(table=await self._act(request, command))
 
     async def StartGame(
         self, request: pb.StartGameRequest, context: Context
     ) -> pb.StartGameResponse:
         """Start with the seats taken so far."""
-        command = commands.StartGame(_player(), new_id())
+        command = commands.StartGame(call.player(), new_id())
         return pb.StartGameResponse(table=await self._act(request, command))
 
     async def TopUp(self, request: pb.TopUpRequest, context: Context) -> pb.TopUpResponse:
         """Add to one's stack; the chips are reserved when the next game starts."""
         chips = validate.number("chips", request.chips, low=1, high=BUY_IN_MAX)
-        command = commands.TopUp(_player(), chips)
+        command = commands.TopUp(call.player(), chips)
         return pb.TopUpResponse(table=await self._act(request, command))
 
     async def QuickPlay(
@@ -157,7 +157,7 @@ class Lobby(LobbyServiceServicer):
         variant = Variant(validate.choice("variant", request.variant, tuple(Variant)))
         rules = quick_rules(variant, request.seats, self._settings)
         any_seats, level = request.seats == 0, BotLevel(request.bots)
-        asked, player = _asked(request), _player()
+        asked, player = _asked(request), call.player()
         found = await self._quick.play(player, rules, level, asked, any_seats=any_seats)
         table = await self._show(found.table_id, found.table)
         return pb.QuickPlayResponse(table=table)
@@ -180,6 +180,13 @@ class Lobby(LobbyServiceServicer):
         call.note(game=command.game, table=table_id)
         return pb.ReportGameResponse()
 
+    async def ListTableEvents(
+        self, request: pb.ListTableEventsRequest, context: Context
+    ) -> pb.ListTableEventsResponse:
+        """What tables' logs hold of a player."""
+        player = call.whose(request.player_id)
+        return await table_events(self._tables.store, self._seal_key, request, player)
+
     async def _act(self, request: Any, command: commands.PlayerCommand) -> pb.Table:
         table_id = validate.uuid("table_id", request.table_id)
         table = await self._tables.act(table_id, command, _asked(request))
@@ -192,15 +199,7 @@ class Lobby(LobbyServiceServicer):
 
 def _viewer() -> UUID | None:
     """The player who calls; None for an operator or a service."""
-    return _player() if call.caller().role is Role.PLAYER else None
-
-
-def _player() -> UUID:
-    """The player who calls an RPC that is for players only."""
-    player = parse_uuid(call.caller().subject)
-    if player is None:
-        raise Refused(Kind.UNAUTHENTICATED, "TOKEN_INVALID", "the token names no player")
-    return player
+    return call.player() if call.caller().role is Role.PLAYER else None
 
 
 def _asked(message: Any) -> Request:

@@ -46,6 +46,9 @@ SEED_MS = 2_000
 SERVICES_UNAVAILABLE = "SERVICES_UNAVAILABLE"
 """Why a start failed that was tried too often."""
 
+PLAYER_ERASED = "PLAYER_ERASED"
+"""Why a start failed with a player who has been erased since he sat down."""
+
 PASSING = frozenset(
     {Kind.UNAVAILABLE, Kind.EXPIRED, Kind.CONFLICT, Kind.EXHAUSTED, Kind.UNAUTHENTICATED}
 )
@@ -122,6 +125,11 @@ class Starter:
         """Open the game; or say why that is given up. Raises Refused to try again later."""
         if attempts > self._tries_max:
             return Abandon(game, SERVICES_UNAVAILABLE)
+        gone = await self._accounts.leaving(seat.player for _, seat in seats_in(table))
+        if gone:
+            return Abandon(
+                game, PLAYER_ERASED, tuple(n for n, seat in seats_in(table) if seat.player in gone)
+            )
         try:
             if rules_of(table).entry_fee:
                 await self._reserve_all(table, game)

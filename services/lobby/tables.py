@@ -74,12 +74,20 @@ class Tables:
         choices: Choices,
     ) -> None:
         self._streams = streams
-        self._store = store
+        self.store = store
         self._players = players
         self._choices = choices
 
     async def act(self, table_id: UUID, command: Command, request: Request) -> Table:
-        """Carry a command out once; the table right after it. Raises what `decide` refuses."""
+        """Carry a command out once; the table right after it. Raises what `decide` refuses, and
+        BEING_ERASED for a player who may not sit down any more."""
+        match command:
+            case Open(host):
+                await self._players.require_staying(host)
+            case TakeSeat(player):
+                await self._players.require_staying(player)
+            case _:
+                pass
         outcome = await self._streams.transact(
             table_id,
             command,
@@ -103,7 +111,7 @@ class Tables:
     async def open(self, host: UUID, rules: Rules, stack: int, request: Request) -> Found:
         """Open a table; the same request opens one only."""
         table_id = await self._choices.choose(request.key, new_id())
-        if await self._store.head(table_id) is None:
+        if await self.store.head(table_id) is None:
             await self.require_room(host)
         command = Open(host, rules, stack, new_id())
         return Found(table_id, await self.act(table_id, command, request))
@@ -152,11 +160,23 @@ class Tables:
                     limit=str(TABLES_PER_PLAYER),
                 )
 
+    async def seats_of(self, player: UUID) -> AsyncIterator[Found]:
+        """Every open table where a player sits, newest first."""
+        before: UUID | None = None
+        while True:
+            looked = 0
+            async for found in self.scan(tag_of_player(player), before):
+                before, looked = found.table_id, looked + 1
+                if found.table.seat_of(player) is not None:
+                    yield found
+            if looked < SCAN_MAX:
+                return
+
     async def scan(self, tag: str, before: UUID | None = None) -> AsyncIterator[Found]:
         """Open tables with a tag, newest first, `SCAN_MAX` at most; damaged ones do not count."""
         looked = 0
         while True:
-            heads = await self._store.tagged(tag, before, SCAN_STEP, ended=False)
+            heads = await self.store.tagged(tag, before, SCAN_STEP, ended=False)
             for head in heads:
                 before = head.stream
                 try:

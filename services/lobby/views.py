@@ -6,6 +6,7 @@ from uuid import UUID
 from kozyr.game.v1 import variant_pb2
 from kozyr.lobby.v1 import identity_pb2, lobby_pb2
 
+from services.lobby.erasures import Erasure
 from services.lobby.evolve import rules_of
 from services.lobby.model import Phase, Rules, Seat, Table, Variant
 from services.lobby.players import Player
@@ -51,8 +52,25 @@ def players_at(table: Table) -> Iterable[UUID]:
 def player_view(player: Player) -> identity_pb2.Player:
     """A player as others see him."""
     return identity_pb2.Player(
-        player_id=str(player.player), display_name=player.name, bot=player.bot
+        player_id=str(player.player),
+        display_name=player.name,
+        bot=player.bot,
+        erased=player.erased,
     )
+
+
+def erasure_view(erasure: Erasure, *, operator: bool) -> identity_pb2.Erasure:
+    """An erasure; which operator asked for it is for operators."""
+    view = identity_pb2.Erasure(
+        player_id=str(erasure.player),
+        step=identity_pb2.ErasureStep.ValueType(erasure.step),
+        asked_time=timestamp(erasure.asked_at),
+        asked_by=erasure.asked_by if operator else "",
+        chips=erasure.chips,
+    )
+    if erasure.ends_at is not None:
+        view.end_time.CopyFrom(timestamp(erasure.ends_at))
+    return view
 
 
 def _rules_view(rules: Rules) -> lobby_pb2.TableRules:

@@ -20,6 +20,9 @@ LOBBY: Mapping[str, Access] = {
     "/kozyr.lobby.v1.IdentityService/SignIn": allow("public", cost=10),
     "/kozyr.lobby.v1.IdentityService/Refresh": allow("public", cost=2),
     "/kozyr.lobby.v1.IdentityService/ListPlayers": allow("player", "operator", "service:game"),
+    "/kozyr.lobby.v1.IdentityService/GetProfile": allow("player", "operator"),
+    "/kozyr.lobby.v1.IdentityService/ErasePlayer": allow("player", "operator", cost=20),
+    "/kozyr.lobby.v1.IdentityService/ListErasures": allow("operator"),
     "/kozyr.lobby.v1.LobbyService/ListVariants": allow("public"),
     "/kozyr.lobby.v1.LobbyService/CreateTable": allow("player", cost=5),
     "/kozyr.lobby.v1.LobbyService/ListTables": allow("player", "operator"),
@@ -35,6 +38,7 @@ LOBBY: Mapping[str, Access] = {
     "/kozyr.lobby.v1.LobbyService/QuickPlay": allow("player", cost=5),
     "/kozyr.lobby.v1.LobbyService/CloseTable": allow("player", "operator"),
     "/kozyr.lobby.v1.LobbyService/ReportGame": allow("service:game"),
+    "/kozyr.lobby.v1.LobbyService/ListTableEvents": allow("player", "operator", cost=5),
 }
 
 GAME: Mapping[str, Access] = {
@@ -67,6 +71,9 @@ GAME: Mapping[str, Access] = {
     "/kozyr.game.v1.AuditService/WithdrawRuling": allow("operator"),
     "/kozyr.game.v1.AuditService/ListClaims": allow("operator"),
     "/kozyr.game.v1.AuditService/CollectClaim": allow("operator"),
+    "/kozyr.game.v1.AuditService/GetTraces": allow("player", "operator"),
+    "/kozyr.game.v1.AuditService/CheckErasure": allow("service:lobby"),
+    "/kozyr.game.v1.AuditService/ErasePlayer": allow("service:lobby"),
     "/kozyr.game.v1.CheckpointService/GetInclusionProof": allow("player", "operator", cost=2),
     "/kozyr.game.v1.CheckpointService/GetConsistencyProof": allow("player", "operator", cost=2),
     "/kozyr.game.v1.CheckpointService/ListCheckpoints": allow("player", "operator"),

@@ -5,7 +5,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from services.runtime.auth import ANYONE, Caller
+from services.kernel.errors import Kind, Refused, denied
+from services.kernel.ids import parse_uuid
+from services.runtime import validate
+from services.runtime.auth import ANYONE, Caller, Role
 
 
 @dataclass(slots=True)
@@ -47,6 +50,26 @@ def caller() -> Caller:
     """Who makes the running RPC; `ANYONE` outside of one."""
     call = _CURRENT.get()
     return ANYONE if call is None else call.caller
+
+
+def player() -> UUID:
+    """The player who makes the running RPC, one for players; raises Refused TOKEN_INVALID."""
+    found = parse_uuid(caller().subject)
+    if found is None:
+        raise Refused(Kind.UNAUTHENTICATED, "TOKEN_INVALID", "the token names no player")
+    return found
+
+
+def whose(player_id: str) -> UUID:
+    """The player meant by a request's `player_id`: the caller himself, any for operators.
+
+    Decided before anything is looked up. Raises Refused NOT_YOURS for another's.
+    """
+    if caller().role is not Role.PLAYER:
+        return validate.uuid("player_id", player_id)
+    if player_id not in ("", caller().subject):
+        raise denied("NOT_YOURS", "players see what is their own only")
+    return player()
 
 
 def note(

@@ -39,9 +39,13 @@ IDLE_IN_TRANSACTION_MS = 5_000
 COMMAND_SECONDS = 10.0
 """How long a PostgreSQL command may stay unanswered, should its server not end it first."""
 
-PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "wal_autocheckpoint=4000")
+PRAGMAS = (
+    *("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "wal_autocheckpoint=4000"),
+    "secure_delete=ON",
+)
 """What every SQLite connection is set to. Many games write to the same pages again and again: what
-stays in the log for 16 MB is copied into the file, and waited for, a quarter as often."""
+stays in the log for 16 MB is copied into the file, and waited for, a quarter as often. What is
+deleted is overwritten, as most builds do anyway; `shredding.py` says what that leaves."""
 SQLITE_REFUSALS = {
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_BUSY,

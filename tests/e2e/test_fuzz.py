@@ -159,6 +159,7 @@ async def _populate(given: House, players: list[Player]) -> World:
         "refresh_token": ["a.b.c", "rt"],
         "secret": ["wrong"],
         "display_name": ["Anna", "Boris 2"],
+        "confirm_name": [*(player.display_name for player in players), "Anna"],
         "view": [view for view in views if legal(view)],
         "history": history,
         "move": [_wrapped(view, m) for view in views for m in legal(view)],

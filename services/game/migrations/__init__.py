@@ -14,6 +14,6 @@ RIGHTS = {
     "checkpoints": ("SELECT", "INSERT"),
     "accesses": ("SELECT", "INSERT"),
     "dispute_texts": ("SELECT", "INSERT", "DELETE"),
-    "connections": ("SELECT", "INSERT"),
+    "connections": ("SELECT", "INSERT", "DELETE"),
 }
 """What the service's role may do."""

@@ -6,8 +6,9 @@ FOLDER = Path(__file__).parent
 """The version folder of these tables."""
 
 RIGHTS = {
-    "players": ("SELECT", "INSERT", "UPDATE (secret, used, account_due)"),
+    "players": ("SELECT", "INSERT", "UPDATE (secret, used, account_due)", "DELETE"),
     "refresh_tokens": ("SELECT", "INSERT", "UPDATE (spent)", "DELETE"),
     "choices": ("SELECT", "INSERT", "UPDATE (table_id)"),
+    "erasures": ("SELECT", "INSERT", "UPDATE (step, due_at, chips, erased_at, ends_at)", "DELETE"),
 }
 """What the service's role may do."""

@@ -22,7 +22,7 @@ from services.runtime.server import running
 from services.runtime.tokens import load_signer
 from tests.services.lobby.peers import Peers, peers
 
-PACE = Pace(retry_ms=10, retry_max_ms=50, tries_max=3)
+PACE = Pace(retry_ms=10, retry_max_ms=50, tries_max=3, erasure_pause_ms=10)
 NUMBERS = itertools.count(1)
 
 

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from kozyr.game.v1 import game_pb2
+from kozyr.game.v1 import audit_pb2, game_pb2
+from kozyr.game.v1.audit_pb2_grpc import (
+    AuditServiceServicer,
+    add_AuditServiceServicer_to_server,
+)
 from kozyr.game.v1.game_pb2_grpc import GameServiceServicer, add_GameServiceServicer_to_server
 from kozyr.wallet.v1 import wallet_pb2
 from kozyr.wallet.v1.wallet_pb2_grpc import (
@@ -154,6 +158,25 @@ class Wallet(WalletServiceServicer):
 
         return self.bank.once("Void", request, act)
 
+    async def Forfeit(self, request: wallet_pb2.ForfeitRequest, context: Context) -> Any:
+        """Leave an account empty."""
+
+        def act() -> wallet_pb2.ForfeitResponse:
+            chips = self.bank.balances.get(request.account_id, 0)
+            if any(h.account == request.account_id and not h.voided for h in self.held()):
+                raise precondition("CHIPS_HELD", "games hold chips of this account")
+            if chips and not request.forfeit:
+                raise precondition("CHIPS_LEFT", "the account has chips", chips=str(chips))
+            self.bank.balances[request.account_id] = 0
+            self.bank.issued -= chips
+            return wallet_pb2.ForfeitResponse(chips=chips)
+
+        return self.bank.once("Forfeit", request, act)
+
+    def held(self) -> list[Held]:
+        """Every reservation."""
+        return list(self.bank.held.values())
+
 
 @dataclass(slots=True)
 class Hall:
@@ -164,6 +187,8 @@ class Hall:
     refusing: dict[str, Refused] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     pinning: Callable[[str], None] = lambda _game: None
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    """What players wrote, by player."""
 
 
 class Games(GameServiceServicer):
@@ -195,6 +220,28 @@ class Games(GameServiceServicer):
         return game_pb2.CancelGameResponse(opened=False)
 
 
+class Audits(AuditServiceServicer):
+    """The part of the audit service that the lobby uses."""
+
+    def __init__(self, hall: Hall) -> None:
+        self.hall = hall
+
+    async def CheckErasure(self, request: audit_pb2.CheckErasureRequest, context: Context) -> Any:
+        """Refuse, or have nothing against it."""
+        self.hall.calls.append("CheckErasure")
+        if "CheckErasure" in self.hall.refusing:
+            raise self.hall.refusing["CheckErasure"]
+        return audit_pb2.CheckErasureResponse()
+
+    async def ErasePlayer(self, request: audit_pb2.ErasePlayerRequest, context: Context) -> Any:
+        """Remove what a player wrote."""
+        self.hall.calls.append("ErasePlayer")
+        if "ErasePlayer" in self.hall.refusing:
+            raise self.hall.refusing["ErasePlayer"]
+        gone = self.hall.texts.pop(request.player_id, [])
+        return audit_pb2.ErasePlayerResponse(texts=len(gone))
+
+
 @dataclass(frozen=True, slots=True)
 class Peers:
     """The two services at work, and settings with which a lobby reaches them."""
@@ -204,13 +251,14 @@ class Peers:
     settings: Settings
     wallet: Wallet
     games: Games
+    audits: Audits
 
     def afresh(self, lobby_url: str) -> "Peers":
         """The same services with nothing in them, for a lobby with another database."""
         bank, hall = Bank(), Hall()
-        self.wallet.bank, self.games.hall = bank, hall
+        self.wallet.bank, self.games.hall, self.audits.hall = bank, hall, hall
         changed = self.settings.model_copy(update={"lobby_database_url": SecretStr(lobby_url)})
-        return Peers(bank, hall, changed, self.wallet, self.games)
+        return Peers(bank, hall, changed, self.wallet, self.games, self.audits)
 
 
 @asynccontextmanager
@@ -228,6 +276,7 @@ async def peers(folder: Path, **changes: Any) -> AsyncIterator[Peers]:
     }
     settings = Settings(**(given | changes))
     at_bank, at_hall = Wallet(Bank()), Games(Hall())  # type: ignore[abstract]
+    at_audits = Audits(at_hall.hall)  # type: ignore[abstract]
 
     async def wallet(_process: Process) -> Service:
         def add(server: grpc.aio.Server) -> None:
@@ -238,6 +287,7 @@ async def peers(folder: Path, **changes: Any) -> AsyncIterator[Peers]:
     async def game(_process: Process) -> Service:
         def add(server: grpc.aio.Server) -> None:
             add_GameServiceServicer_to_server(at_hall, server)
+            add_AuditServiceServicer_to_server(at_audits, server)
 
         return Service(add, ())
 
@@ -247,4 +297,4 @@ async def peers(folder: Path, **changes: Any) -> AsyncIterator[Peers]:
     ):
         addresses = {"wallet_address": at_wallet.address, "game_address": at_game.address}
         reaching = Settings(**(given | changes | addresses))
-        yield Peers(at_bank.bank, at_hall.hall, reaching, at_bank, at_hall)
+        yield Peers(at_bank.bank, at_hall.hall, reaching, at_bank, at_hall, at_audits)

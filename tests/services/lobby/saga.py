@@ -11,13 +11,16 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.kernel.errors import Kind, Refused, unavailable
 from services.lobby.accounts import Accounts
+from services.lobby.choices import Choices
 from services.lobby.commands import AddBot, Command, Open, SetReady, TakeSeat
+from services.lobby.erasing import Erasing
+from services.lobby.erasures import Erasures
 from services.lobby.evolve import IDLE_MS
 from services.lobby.model import Event, Phase, Rules, Table
 from services.lobby.players import Players
 from services.lobby.server import FOLDERS
 from services.lobby.start import Starter
-from services.lobby.tables import DECIDER
+from services.lobby.tables import DECIDER, Tables
 from services.runtime.clients import Client
 from services.runtime.clients import Peers as PeerClients
 from services.runtime.database import open_engine
@@ -31,6 +34,8 @@ from tests.services.lobby.tables import bot, player
 TABLE = UUID(int=0x7AB1E)
 GAME = UUID(int=0x6A3E)
 TRIES_MAX = 3
+LEASE_MS = 25_000
+TOKENS_MS = 900_000
 
 
 class Fault(Enum):
@@ -47,6 +52,8 @@ class Fault(Enum):
 class Crash(BaseException):
     """The lobby's process dies here."""
 
+
+CRASHES = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER)
 
 Script = Callable[[str, int], Fault]
 """The fault of the nth call (from 0) of a method."""
@@ -89,6 +96,31 @@ class FaultyClient:
                 return answer
 
 
+class Mortal:
+    """The record of erasures of a lobby that dies before or after the calls the script names."""
+
+    def __init__(self, real: Erasures, script: Script, counts: dict[str, int]) -> None:
+        self._real = real
+        self._script = script
+        self._counts = counts
+
+    def __getattr__(self, name: str) -> Any:
+        """A method of the record, and a death."""
+
+        async def call(*given: Any, **named: Any) -> Any:
+            number = self._counts.get(name, 0)
+            self._counts[name] = number + 1
+            fault = self._script(name, number)
+            if fault is Fault.CRASH_BEFORE:
+                raise Crash
+            answer = await getattr(self._real, name)(*given, **named)
+            if fault is Fault.CRASH_AFTER:
+                raise Crash
+            return answer
+
+        return call
+
+
 @dataclass(slots=True)
 class Rig:
     """A lobby without its server: what it keeps on disk survives `reopen`, nothing else does."""
@@ -102,6 +134,10 @@ class Rig:
     store: SqlStore = field(init=False)
     streams: Streams[Table, Command, Event] = field(init=False)
     starter: Starter = field(init=False)
+    players: Players = field(init=False)
+    tables: Tables = field(init=False)
+    erasures: Erasures = field(init=False)
+    erasing: Erasing = field(init=False)
     clients: PeerClients = field(init=False)
 
     async def open(self) -> None:
@@ -114,8 +150,15 @@ class Rig:
         self.clients = PeerClients(settings, load_signer(settings.keys(), "lobby"))
         wallet: Any = FaultyClient(self.clients.client("wallet"), self.script, self.counts)
         game: Any = FaultyClient(self.clients.client("game"), self.script, self.counts)
-        accounts = Accounts(Players(engine), wallet)
+        self.players = Players(engine, lambda: self.clock)
+        accounts = Accounts(self.players, wallet)
         self.starter = Starter(self.streams, accounts, wallet, game, TRIES_MAX)
+        self.tables = Tables(self.streams, self.store, self.players, Choices(engine))
+        self.erasures = Erasures(engine, LEASE_MS, lambda: self.clock)
+        noted: Any = Mortal(self.erasures, self.script, self.counts)
+        self.erasing = Erasing(
+            *(engine, noted, self.players, self.tables, accounts, wallet, game, TOKENS_MS)
+        )
         self.lives += 1
 
     async def close(self) -> None:

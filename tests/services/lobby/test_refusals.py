@@ -26,6 +26,7 @@ AT_A_TABLE = {
 ELSEWHERE = {
     "CreateTable": pb.CreateTableRequest(rules=durak()),
     "ListTables": pb.ListTablesRequest(),
+    "ListTableEvents": pb.ListTableEventsRequest(),
     "QuickPlay": pb.QuickPlayRequest(variant=variant_pb2.VARIANT_RAMI),
 }
 REPORT = pb.ReportGameRequest(table_id=NOWHERE, game_id=NOWHERE, stage=view_pb2.STAGE_CANCELLED)

@@ -1416,3 +1416,214 @@ class CollectClaimResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CollectClaimResponse: _TypeAlias = CollectClaimResponse  # noqa: Y015
+
+@_typing.final
+class GetTracesRequest(_message.Message):
+    """About whom, in which game."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    game_id: _builtins.str
+    """The game."""
+    player_id: _builtins.str
+    """The player's id; empty: the caller's own."""
+    def __init__(
+        self,
+        *,
+        game_id: _builtins.str = ...,
+        player_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id", "player_id", b"player_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTracesRequest: _TypeAlias = GetTracesRequest  # noqa: Y015
+
+@_typing.final
+class ConnectionTrace(_message.Message):
+    """That a stream of the player's was opened or closed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONNECTION_TIME_FIELD_NUMBER: _builtins.int
+    CONNECTION_ID_FIELD_NUMBER: _builtins.int
+    OPENED_FIELD_NUMBER: _builtins.int
+    connection_id: _builtins.str
+    """Which stream, a UUID of its own."""
+    opened: _builtins.bool
+    """Whether it was opened, or closed."""
+    @_builtins.property
+    def connection_time(self) -> _timestamp_pb2.Timestamp:
+        """When, as the replica saw it."""
+
+    def __init__(
+        self,
+        *,
+        connection_time: _timestamp_pb2.Timestamp | None = ...,
+        connection_id: _builtins.str = ...,
+        opened: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["connection_time", b"connection_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connection_id", b"connection_id", "connection_time", b"connection_time", "opened", b"opened"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConnectionTrace: _TypeAlias = ConnectionTrace  # noqa: Y015
+
+@_typing.final
+class LookTrace(_message.Message):
+    """That an operator looked at the game."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOOK_TIME_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    action: _builtins.str
+    """By which call."""
+    @_builtins.property
+    def look_time(self) -> _timestamp_pb2.Timestamp:
+        """When."""
+
+    def __init__(
+        self,
+        *,
+        look_time: _timestamp_pb2.Timestamp | None = ...,
+        action: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["look_time", b"look_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "look_time", b"look_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LookTrace: _TypeAlias = LookTrace  # noqa: Y015
+
+@_typing.final
+class GetTracesResponse(_message.Message):
+    """What is kept."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONNECTIONS_FIELD_NUMBER: _builtins.int
+    LOOKS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def connections(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConnectionTrace]:
+        """The player's streams, oldest first."""
+
+    @_builtins.property
+    def looks(self) -> _containers.RepeatedCompositeFieldContainer[Global___LookTrace]:
+        """Operators' looks at the game, the newest 500, newest first."""
+
+    def __init__(
+        self,
+        *,
+        connections: _abc.Iterable[Global___ConnectionTrace] | None = ...,
+        looks: _abc.Iterable[Global___LookTrace] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connections", b"connections", "looks", b"looks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTracesResponse: _TypeAlias = GetTracesResponse  # noqa: Y015
+
+@_typing.final
+class CheckErasureRequest(_message.Message):
+    """Who is to be erased."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    LEAVE_CLAIMS_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    """The player."""
+    leave_claims: _builtins.bool
+    """Whether claims on him may stay uncollected for ever."""
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+        leave_claims: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leave_claims", b"leave_claims", "player_id", b"player_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckErasureRequest: _TypeAlias = CheckErasureRequest  # noqa: Y015
+
+@_typing.final
+class CheckErasureResponse(_message.Message):
+    """He may be."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckErasureResponse: _TypeAlias = CheckErasureResponse  # noqa: Y015
+
+@_typing.final
+class ErasePlayerRequest(_message.Message):
+    """Who is erased."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    player_id: _builtins.str
+    """The player."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        player_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["player_id", b"player_id", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ErasePlayerRequest: _TypeAlias = ErasePlayerRequest  # noqa: Y015
+
+@_typing.final
+class ErasePlayerResponse(_message.Message):
+    """What was removed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXTS_FIELD_NUMBER: _builtins.int
+    CONNECTIONS_FIELD_NUMBER: _builtins.int
+    texts: _builtins.int
+    """How many texts of disputes."""
+    connections: _builtins.int
+    """How many openings and closings of streams."""
+    def __init__(
+        self,
+        *,
+        texts: _builtins.int = ...,
+        connections: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connections", b"connections", "texts", b"texts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ErasePlayerResponse: _TypeAlias = ErasePlayerResponse  # noqa: Y015

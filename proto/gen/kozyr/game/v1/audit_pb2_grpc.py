@@ -115,6 +115,21 @@ class AuditServiceStub(object):
                 request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.CollectClaimRequest.SerializeToString,
                 response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.CollectClaimResponse.FromString,
                 _registered_method=True)
+        self.GetTraces = channel.unary_unary(
+                '/kozyr.game.v1.AuditService/GetTraces',
+                request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.GetTracesRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.GetTracesResponse.FromString,
+                _registered_method=True)
+        self.CheckErasure = channel.unary_unary(
+                '/kozyr.game.v1.AuditService/CheckErasure',
+                request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.CheckErasureRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.CheckErasureResponse.FromString,
+                _registered_method=True)
+        self.ErasePlayer = channel.unary_unary(
+                '/kozyr.game.v1.AuditService/ErasePlayer',
+                request_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ErasePlayerRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ErasePlayerResponse.FromString,
+                _registered_method=True)
 
 
 class AuditServiceServicer(object):
@@ -234,6 +249,29 @@ class AuditServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetTraces(self, request, context):
+        """What is kept beside a game's log about one of its players: himself, or any for operators.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckErasure(self, request, context):
+        """Whether a player may be erased; refused while he plays or an open dispute or claim concerns him.
+        Called by the lobby only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ErasePlayer(self, request, context):
+        """Remove what may be removed about a player: texts of his disputes, when he was connected. Never
+        refused, and may be repeated. Called by the lobby only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AuditServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -316,6 +354,21 @@ def add_AuditServiceServicer_to_server(servicer, server):
                     servicer.CollectClaim,
                     request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.CollectClaimRequest.FromString,
                     response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.CollectClaimResponse.SerializeToString,
+            ),
+            'GetTraces': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTraces,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.GetTracesRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.GetTracesResponse.SerializeToString,
+            ),
+            'CheckErasure': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckErasure,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.CheckErasureRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.CheckErasureResponse.SerializeToString,
+            ),
+            'ErasePlayer': grpc.unary_unary_rpc_method_handler(
+                    servicer.ErasePlayer,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ErasePlayerRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_audit__pb2.ErasePlayerResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -751,6 +804,87 @@ class AuditService(object):
             '/kozyr.game.v1.AuditService/CollectClaim',
             kozyr_dot_game_dot_v1_dot_audit__pb2.CollectClaimRequest.SerializeToString,
             kozyr_dot_game_dot_v1_dot_audit__pb2.CollectClaimResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTraces(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.game.v1.AuditService/GetTraces',
+            kozyr_dot_game_dot_v1_dot_audit__pb2.GetTracesRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_audit__pb2.GetTracesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckErasure(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.game.v1.AuditService/CheckErasure',
+            kozyr_dot_game_dot_v1_dot_audit__pb2.CheckErasureRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_audit__pb2.CheckErasureResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ErasePlayer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.game.v1.AuditService/ErasePlayer',
+            kozyr_dot_game_dot_v1_dot_audit__pb2.ErasePlayerRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_audit__pb2.ErasePlayerResponse.FromString,
             options,
             channel_credentials,
             insecure,

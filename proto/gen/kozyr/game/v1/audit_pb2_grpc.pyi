@@ -67,6 +67,16 @@ class AuditServiceStub:
     """What the dispute reserve paid for players who could not. Operators only."""
     CollectClaim: _grpc.UnaryUnaryMultiCallable[_audit_pb2.CollectClaimRequest, _audit_pb2.CollectClaimResponse]
     """Collect a claim, as much of it as the player has. Operators only."""
+    GetTraces: _grpc.UnaryUnaryMultiCallable[_audit_pb2.GetTracesRequest, _audit_pb2.GetTracesResponse]
+    """What is kept beside a game's log about one of its players: himself, or any for operators."""
+    CheckErasure: _grpc.UnaryUnaryMultiCallable[_audit_pb2.CheckErasureRequest, _audit_pb2.CheckErasureResponse]
+    """Whether a player may be erased; refused while he plays or an open dispute or claim concerns him.
+    Called by the lobby only.
+    """
+    ErasePlayer: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ErasePlayerRequest, _audit_pb2.ErasePlayerResponse]
+    """Remove what may be removed about a player: texts of his disputes, when he was connected. Never
+    refused, and may be repeated. Called by the lobby only.
+    """
 
 @_typing.type_check_only
 class AuditServiceAsyncStub(AuditServiceStub):
@@ -107,6 +117,16 @@ class AuditServiceAsyncStub(AuditServiceStub):
     """What the dispute reserve paid for players who could not. Operators only."""
     CollectClaim: _aio.UnaryUnaryMultiCallable[_audit_pb2.CollectClaimRequest, _audit_pb2.CollectClaimResponse]  # type: ignore[assignment]
     """Collect a claim, as much of it as the player has. Operators only."""
+    GetTraces: _aio.UnaryUnaryMultiCallable[_audit_pb2.GetTracesRequest, _audit_pb2.GetTracesResponse]  # type: ignore[assignment]
+    """What is kept beside a game's log about one of its players: himself, or any for operators."""
+    CheckErasure: _aio.UnaryUnaryMultiCallable[_audit_pb2.CheckErasureRequest, _audit_pb2.CheckErasureResponse]  # type: ignore[assignment]
+    """Whether a player may be erased; refused while he plays or an open dispute or claim concerns him.
+    Called by the lobby only.
+    """
+    ErasePlayer: _aio.UnaryUnaryMultiCallable[_audit_pb2.ErasePlayerRequest, _audit_pb2.ErasePlayerResponse]  # type: ignore[assignment]
+    """Remove what may be removed about a player: texts of his disputes, when he was connected. Never
+    refused, and may be repeated. Called by the lobby only.
+    """
 
 class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
     """For operators; players may export, and dispute, games they sat in."""
@@ -240,5 +260,33 @@ class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_audit_pb2.CollectClaimResponse, _abc.Awaitable[_audit_pb2.CollectClaimResponse]]:
         """Collect a claim, as much of it as the player has. Operators only."""
+
+    @_abc_1.abstractmethod
+    def GetTraces(
+        self,
+        request: _audit_pb2.GetTracesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_pb2.GetTracesResponse, _abc.Awaitable[_audit_pb2.GetTracesResponse]]:
+        """What is kept beside a game's log about one of its players: himself, or any for operators."""
+
+    @_abc_1.abstractmethod
+    def CheckErasure(
+        self,
+        request: _audit_pb2.CheckErasureRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_pb2.CheckErasureResponse, _abc.Awaitable[_audit_pb2.CheckErasureResponse]]:
+        """Whether a player may be erased; refused while he plays or an open dispute or claim concerns him.
+        Called by the lobby only.
+        """
+
+    @_abc_1.abstractmethod
+    def ErasePlayer(
+        self,
+        request: _audit_pb2.ErasePlayerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_pb2.ErasePlayerResponse, _abc.Awaitable[_audit_pb2.ErasePlayerResponse]]:
+        """Remove what may be removed about a player: texts of his disputes, when he was connected. Never
+        refused, and may be repeated. Called by the lobby only.
+        """
 
 def add_AuditServiceServicer_to_server(servicer: AuditServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

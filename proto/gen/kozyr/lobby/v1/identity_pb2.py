@@ -25,33 +25,51 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dkozyr/lobby/v1/identity.proto\x12\x0ekozyr.lobby.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\x01\n\x06Tokens\x12\x14\n\x0c\x61\x63\x63\x65ss_token\x18\x01 \x01(\t\x12\x36\n\x12\x61\x63\x63\x65ss_expire_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rrefresh_token\x18\x03 \x01(\t\x12\x37\n\x13refresh_expire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\">\n\x06Player\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12\x0b\n\x03\x62ot\x18\x03 \x01(\x08\"9\n\rSignUpRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\"p\n\x0eSignUpResponse\x12&\n\x06player\x18\x01 \x01(\x0b\x32\x16.kozyr.lobby.v1.Player\x12\x0e\n\x06secret\x18\x02 \x01(\t\x12&\n\x06tokens\x18\x03 \x01(\x0b\x32\x16.kozyr.lobby.v1.Tokens\"2\n\rSignInRequest\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\t\"`\n\x0eSignInResponse\x12&\n\x06player\x18\x01 \x01(\x0b\x32\x16.kozyr.lobby.v1.Player\x12&\n\x06tokens\x18\x02 \x01(\x0b\x32\x16.kozyr.lobby.v1.Tokens\"\'\n\x0eRefreshRequest\x12\x15\n\rrefresh_token\x18\x01 \x01(\t\"9\n\x0fRefreshResponse\x12&\n\x06tokens\x18\x01 \x01(\x0b\x32\x16.kozyr.lobby.v1.Tokens\"(\n\x12ListPlayersRequest\x12\x12\n\nplayer_ids\x18\x01 \x03(\t\">\n\x13ListPlayersResponse\x12\'\n\x07players\x18\x01 \x03(\x0b\x32\x16.kozyr.lobby.v1.Player2\xc7\x02\n\x0fIdentityService\x12G\n\x06SignUp\x12\x1d.kozyr.lobby.v1.SignUpRequest\x1a\x1e.kozyr.lobby.v1.SignUpResponse\x12G\n\x06SignIn\x12\x1d.kozyr.lobby.v1.SignInRequest\x1a\x1e.kozyr.lobby.v1.SignInResponse\x12J\n\x07Refresh\x12\x1e.kozyr.lobby.v1.RefreshRequest\x1a\x1f.kozyr.lobby.v1.RefreshResponse\x12V\n\x0bListPlayers\x12\".kozyr.lobby.v1.ListPlayersRequest\x1a#.kozyr.lobby.v1.ListPlayersResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dkozyr/lobby/v1/identity.proto\x12\x0ekozyr.lobby.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\x01\n\x06Tokens\x12\x14\n\x0c\x61\x63\x63\x65ss_token\x18\x01 \x01(\t\x12\x36\n\x12\x61\x63\x63\x65ss_expire_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rrefresh_token\x18\x03 \x01(\t\x12\x37\n\x13refresh_expire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"N\n\x06Player\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12\x0b\n\x03\x62ot\x18\x03 \x01(\x08\x12\x0e\n\x06\x65rased\x18\x04 \x01(\x08\"9\n\rSignUpRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\"p\n\x0eSignUpResponse\x12&\n\x06player\x18\x01 \x01(\x0b\x32\x16.kozyr.lobby.v1.Player\x12\x0e\n\x06secret\x18\x02 \x01(\t\x12&\n\x06tokens\x18\x03 \x01(\x0b\x32\x16.kozyr.lobby.v1.Tokens\"2\n\rSignInRequest\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\t\"`\n\x0eSignInResponse\x12&\n\x06player\x18\x01 \x01(\x0b\x32\x16.kozyr.lobby.v1.Player\x12&\n\x06tokens\x18\x02 \x01(\x0b\x32\x16.kozyr.lobby.v1.Tokens\"\'\n\x0eRefreshRequest\x12\x15\n\rrefresh_token\x18\x01 \x01(\t\"9\n\x0fRefreshResponse\x12&\n\x06tokens\x18\x01 \x01(\x0b\x32\x16.kozyr.lobby.v1.Tokens\"(\n\x12ListPlayersRequest\x12\x12\n\nplayer_ids\x18\x01 \x03(\t\">\n\x13ListPlayersResponse\x12\'\n\x07players\x18\x01 \x03(\x0b\x32\x16.kozyr.lobby.v1.Player\"&\n\x11GetProfileRequest\x12\x11\n\tplayer_id\x18\x01 \x01(\t\":\n\x07Session\x12/\n\x0b\x65xpire_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xc3\x01\n\x12GetProfileResponse\x12&\n\x06player\x18\x01 \x01(\x0b\x32\x16.kozyr.lobby.v1.Player\x12\x30\n\x0c\x63reated_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x08sessions\x18\x03 \x03(\x0b\x32\x17.kozyr.lobby.v1.Session\x12(\n\x07\x65rasure\x18\x04 \x01(\x0b\x32\x17.kozyr.lobby.v1.Erasure\"\xc6\x01\n\x07\x45rasure\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12)\n\x04step\x18\x02 \x01(\x0e\x32\x1b.kozyr.lobby.v1.ErasureStep\x12.\n\nasked_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x61sked_by\x18\x04 \x01(\t\x12\r\n\x05\x63hips\x18\x05 \x01(\x03\x12,\n\x08\x65nd_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"~\n\x12\x45rasePlayerRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tplayer_id\x18\x02 \x01(\t\x12\x14\n\x0c\x63onfirm_name\x18\x03 \x01(\t\x12\x15\n\rgive_up_chips\x18\x04 \x01(\x08\x12\x14\n\x0cleave_claims\x18\x05 \x01(\x08\"?\n\x13\x45rasePlayerResponse\x12(\n\x07\x65rasure\x18\x01 \x01(\x0b\x32\x17.kozyr.lobby.v1.Erasure\"J\n\x13ListErasuresRequest\x12\x0c\n\x04open\x18\x01 \x01(\x08\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"Z\n\x14ListErasuresResponse\x12)\n\x08\x65rasures\x18\x01 \x03(\x0b\x32\x17.kozyr.lobby.v1.Erasure\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\xde\x01\n\x0b\x45rasureStep\x12\x1c\n\x18\x45RASURE_STEP_UNSPECIFIED\x10\x00\x12\x16\n\x12\x45RASURE_STEP_ASKED\x10\x01\x12\x17\n\x13\x45RASURE_STEP_AGREED\x10\x02\x12\x18\n\x14\x45RASURE_STEP_EMPTIED\x10\x03\x12\x1a\n\x16\x45RASURE_STEP_FORGOTTEN\x10\x04\x12\x17\n\x13\x45RASURE_STEP_ERASED\x10\x05\x12\x19\n\x15\x45RASURE_STEP_SHREDDED\x10\x06\x12\x16\n\x12\x45RASURE_STEP_ENDED\x10\x07\x32\xcf\x04\n\x0fIdentityService\x12G\n\x06SignUp\x12\x1d.kozyr.lobby.v1.SignUpRequest\x1a\x1e.kozyr.lobby.v1.SignUpResponse\x12G\n\x06SignIn\x12\x1d.kozyr.lobby.v1.SignInRequest\x1a\x1e.kozyr.lobby.v1.SignInResponse\x12J\n\x07Refresh\x12\x1e.kozyr.lobby.v1.RefreshRequest\x1a\x1f.kozyr.lobby.v1.RefreshResponse\x12V\n\x0bListPlayers\x12\".kozyr.lobby.v1.ListPlayersRequest\x1a#.kozyr.lobby.v1.ListPlayersResponse\x12S\n\nGetProfile\x12!.kozyr.lobby.v1.GetProfileRequest\x1a\".kozyr.lobby.v1.GetProfileResponse\x12V\n\x0b\x45rasePlayer\x12\".kozyr.lobby.v1.ErasePlayerRequest\x1a#.kozyr.lobby.v1.ErasePlayerResponse\x12Y\n\x0cListErasures\x12#.kozyr.lobby.v1.ListErasuresRequest\x1a$.kozyr.lobby.v1.ListErasuresResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kozyr.lobby.v1.identity_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_ERASURESTEP']._serialized_start=1721
+  _globals['_ERASURESTEP']._serialized_end=1943
   _globals['_TOKENS']._serialized_start=83
   _globals['_TOKENS']._serialized_end=249
   _globals['_PLAYER']._serialized_start=251
-  _globals['_PLAYER']._serialized_end=313
-  _globals['_SIGNUPREQUEST']._serialized_start=315
-  _globals['_SIGNUPREQUEST']._serialized_end=372
-  _globals['_SIGNUPRESPONSE']._serialized_start=374
-  _globals['_SIGNUPRESPONSE']._serialized_end=486
-  _globals['_SIGNINREQUEST']._serialized_start=488
-  _globals['_SIGNINREQUEST']._serialized_end=538
-  _globals['_SIGNINRESPONSE']._serialized_start=540
-  _globals['_SIGNINRESPONSE']._serialized_end=636
-  _globals['_REFRESHREQUEST']._serialized_start=638
-  _globals['_REFRESHREQUEST']._serialized_end=677
-  _globals['_REFRESHRESPONSE']._serialized_start=679
-  _globals['_REFRESHRESPONSE']._serialized_end=736
-  _globals['_LISTPLAYERSREQUEST']._serialized_start=738
-  _globals['_LISTPLAYERSREQUEST']._serialized_end=778
-  _globals['_LISTPLAYERSRESPONSE']._serialized_start=780
-  _globals['_LISTPLAYERSRESPONSE']._serialized_end=842
-  _globals['_IDENTITYSERVICE']._serialized_start=845
-  _globals['_IDENTITYSERVICE']._serialized_end=1172
+  _globals['_PLAYER']._serialized_end=329
+  _globals['_SIGNUPREQUEST']._serialized_start=331
+  _globals['_SIGNUPREQUEST']._serialized_end=388
+  _globals['_SIGNUPRESPONSE']._serialized_start=390
+  _globals['_SIGNUPRESPONSE']._serialized_end=502
+  _globals['_SIGNINREQUEST']._serialized_start=504
+  _globals['_SIGNINREQUEST']._serialized_end=554
+  _globals['_SIGNINRESPONSE']._serialized_start=556
+  _globals['_SIGNINRESPONSE']._serialized_end=652
+  _globals['_REFRESHREQUEST']._serialized_start=654
+  _globals['_REFRESHREQUEST']._serialized_end=693
+  _globals['_REFRESHRESPONSE']._serialized_start=695
+  _globals['_REFRESHRESPONSE']._serialized_end=752
+  _globals['_LISTPLAYERSREQUEST']._serialized_start=754
+  _globals['_LISTPLAYERSREQUEST']._serialized_end=794
+  _globals['_LISTPLAYERSRESPONSE']._serialized_start=796
+  _globals['_LISTPLAYERSRESPONSE']._serialized_end=858
+  _globals['_GETPROFILEREQUEST']._serialized_start=860
+  _globals['_GETPROFILEREQUEST']._serialized_end=898
+  _globals['_SESSION']._serialized_start=900
+  _globals['_SESSION']._serialized_end=958
+  _globals['_GETPROFILERESPONSE']._serialized_start=961
+  _globals['_GETPROFILERESPONSE']._serialized_end=1156
+  _globals['_ERASURE']._serialized_start=1159
+  _globals['_ERASURE']._serialized_end=1357
+  _globals['_ERASEPLAYERREQUEST']._serialized_start=1359
+  _globals['_ERASEPLAYERREQUEST']._serialized_end=1485
+  _globals['_ERASEPLAYERRESPONSE']._serialized_start=1487
+  _globals['_ERASEPLAYERRESPONSE']._serialized_end=1550
+  _globals['_LISTERASURESREQUEST']._serialized_start=1552
+  _globals['_LISTERASURESREQUEST']._serialized_end=1626
+  _globals['_LISTERASURESRESPONSE']._serialized_start=1628
+  _globals['_LISTERASURESRESPONSE']._serialized_end=1718
+  _globals['_IDENTITYSERVICE']._serialized_start=1946
+  _globals['_IDENTITYSERVICE']._serialized_end=2537
 # @@protoc_insertion_point(module_scope)

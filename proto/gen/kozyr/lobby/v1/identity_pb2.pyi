@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -18,6 +19,50 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _ErasureStep:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ErasureStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErasureStep.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ERASURE_STEP_UNSPECIFIED: _ErasureStep.ValueType  # 0
+    """Not known."""
+    ERASURE_STEP_ASKED: _ErasureStep.ValueType  # 1
+    """It is being looked at whether it may be; the player can sit down nowhere and cannot sign in."""
+    ERASURE_STEP_AGREED: _ErasureStep.ValueType  # 2
+    """It may be; his chips are being given up."""
+    ERASURE_STEP_EMPTIED: _ErasureStep.ValueType  # 3
+    """His account is empty. From here on there is no way back."""
+    ERASURE_STEP_FORGOTTEN: _ErasureStep.ValueType  # 4
+    """What the games kept about him is gone."""
+    ERASURE_STEP_ERASED: _ErasureStep.ValueType  # 5
+    """His name, secret and tokens are gone."""
+    ERASURE_STEP_SHREDDED: _ErasureStep.ValueType  # 6
+    """An embedded database's file does not hold them any more either."""
+    ERASURE_STEP_ENDED: _ErasureStep.ValueType  # 7
+    """His last token has ended, and what was done with it is gone too."""
+
+class ErasureStep(_ErasureStep, metaclass=_ErasureStepEnumTypeWrapper):
+    """How far an erasure has come."""
+
+ERASURE_STEP_UNSPECIFIED: ErasureStep.ValueType  # 0
+"""Not known."""
+ERASURE_STEP_ASKED: ErasureStep.ValueType  # 1
+"""It is being looked at whether it may be; the player can sit down nowhere and cannot sign in."""
+ERASURE_STEP_AGREED: ErasureStep.ValueType  # 2
+"""It may be; his chips are being given up."""
+ERASURE_STEP_EMPTIED: ErasureStep.ValueType  # 3
+"""His account is empty. From here on there is no way back."""
+ERASURE_STEP_FORGOTTEN: ErasureStep.ValueType  # 4
+"""What the games kept about him is gone."""
+ERASURE_STEP_ERASED: ErasureStep.ValueType  # 5
+"""His name, secret and tokens are gone."""
+ERASURE_STEP_SHREDDED: ErasureStep.ValueType  # 6
+"""An embedded database's file does not hold them any more either."""
+ERASURE_STEP_ENDED: ErasureStep.ValueType  # 7
+"""His last token has ended, and what was done with it is gone too."""
+Global___ErasureStep: _TypeAlias = ErasureStep  # noqa: Y015
 
 @_typing.final
 class Tokens(_message.Message):
@@ -66,22 +111,26 @@ class Player(_message.Message):
     PLAYER_ID_FIELD_NUMBER: _builtins.int
     DISPLAY_NAME_FIELD_NUMBER: _builtins.int
     BOT_FIELD_NUMBER: _builtins.int
+    ERASED_FIELD_NUMBER: _builtins.int
     player_id: _builtins.str
     """The id, a UUID."""
     display_name: _builtins.str
-    """The name."""
+    """The name; `former player` of one who was erased."""
     bot: _builtins.bool
     """Whether it is a bot."""
+    erased: _builtins.bool
+    """Whether the player was erased."""
     def __init__(
         self,
         *,
         player_id: _builtins.str = ...,
         display_name: _builtins.str = ...,
         bot: _builtins.bool = ...,
+        erased: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bot", b"bot", "display_name", b"display_name", "player_id", b"player_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bot", b"bot", "display_name", b"display_name", "erased", b"erased", "player_id", b"player_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -298,3 +347,257 @@ class ListPlayersResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListPlayersResponse: _TypeAlias = ListPlayersResponse  # noqa: Y015
+
+@_typing.final
+class GetProfileRequest(_message.Message):
+    """Whose profile."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    """The player's id; empty: the caller's own."""
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["player_id", b"player_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetProfileRequest: _TypeAlias = GetProfileRequest  # noqa: Y015
+
+@_typing.final
+class Session(_message.Message):
+    """A sign-in that can be renewed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """When it ends, unless it is renewed before."""
+
+    def __init__(
+        self,
+        *,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Session: _TypeAlias = Session  # noqa: Y015
+
+@_typing.final
+class GetProfileResponse(_message.Message):
+    """What is held of a player."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_FIELD_NUMBER: _builtins.int
+    CREATED_TIME_FIELD_NUMBER: _builtins.int
+    SESSIONS_FIELD_NUMBER: _builtins.int
+    ERASURE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def player(self) -> Global___Player:
+        """The player."""
+
+    @_builtins.property
+    def created_time(self) -> _timestamp_pb2.Timestamp:
+        """When he signed up; unset once he was erased."""
+
+    @_builtins.property
+    def sessions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Session]:
+        """His sign-ins."""
+
+    @_builtins.property
+    def erasure(self) -> Global___Erasure:
+        """His erasure, if it was asked for."""
+
+    def __init__(
+        self,
+        *,
+        player: Global___Player | None = ...,
+        created_time: _timestamp_pb2.Timestamp | None = ...,
+        sessions: _abc.Iterable[Global___Session] | None = ...,
+        erasure: Global___Erasure | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_time", b"created_time", "erasure", b"erasure", "player", b"player"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_time", b"created_time", "erasure", b"erasure", "player", b"player", "sessions", b"sessions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetProfileResponse: _TypeAlias = GetProfileResponse  # noqa: Y015
+
+@_typing.final
+class Erasure(_message.Message):
+    """An erasure."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    ASKED_TIME_FIELD_NUMBER: _builtins.int
+    ASKED_BY_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    """The player's id, which stays in logs and in the ledger."""
+    step: Global___ErasureStep.ValueType
+    """How far it has come."""
+    asked_by: _builtins.str
+    """The operator who asked for it; empty: the player himself."""
+    chips: _builtins.int
+    """How many chips were given up."""
+    @_builtins.property
+    def asked_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was asked for."""
+
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """When his last token has ended and the erasure ends with it; unset before he is erased."""
+
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+        step: Global___ErasureStep.ValueType = ...,
+        asked_time: _timestamp_pb2.Timestamp | None = ...,
+        asked_by: _builtins.str = ...,
+        chips: _builtins.int = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["asked_time", b"asked_time", "end_time", b"end_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked_by", b"asked_by", "asked_time", b"asked_time", "chips", b"chips", "end_time", b"end_time", "player_id", b"player_id", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Erasure: _TypeAlias = Erasure  # noqa: Y015
+
+@_typing.final
+class ErasePlayerRequest(_message.Message):
+    """Whom to erase."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    CONFIRM_NAME_FIELD_NUMBER: _builtins.int
+    GIVE_UP_CHIPS_FIELD_NUMBER: _builtins.int
+    LEAVE_CLAIMS_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request. A player is erased once, whatever the names of the requests."""
+    player_id: _builtins.str
+    """The player's id; empty: the caller himself."""
+    confirm_name: _builtins.str
+    """The player's name as it is now, so that nobody is erased by mistake."""
+    give_up_chips: _builtins.bool
+    """Whether chips he has left are given up; without it he is erased only if there are none."""
+    leave_claims: _builtins.bool
+    """Whether claims on him may stay uncollected for ever. Operators only."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        player_id: _builtins.str = ...,
+        confirm_name: _builtins.str = ...,
+        give_up_chips: _builtins.bool = ...,
+        leave_claims: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confirm_name", b"confirm_name", "give_up_chips", b"give_up_chips", "leave_claims", b"leave_claims", "player_id", b"player_id", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ErasePlayerRequest: _TypeAlias = ErasePlayerRequest  # noqa: Y015
+
+@_typing.final
+class ErasePlayerResponse(_message.Message):
+    """The player is erased."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERASURE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def erasure(self) -> Global___Erasure:
+        """The erasure."""
+
+    def __init__(
+        self,
+        *,
+        erasure: Global___Erasure | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["erasure", b"erasure"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["erasure", b"erasure"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ErasePlayerResponse: _TypeAlias = ErasePlayerResponse  # noqa: Y015
+
+@_typing.final
+class ListErasuresRequest(_message.Message):
+    """Which erasures."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPEN_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    open: _builtins.bool
+    """Only those that have not ended."""
+    page_size: _builtins.int
+    """How many at most, 1 to 200; 0 means 50."""
+    page_token: _builtins.str
+    """Where to go on."""
+    def __init__(
+        self,
+        *,
+        open: _builtins.bool = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["open", b"open", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListErasuresRequest: _TypeAlias = ListErasuresRequest  # noqa: Y015
+
+@_typing.final
+class ListErasuresResponse(_message.Message):
+    """A page of erasures."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERASURES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where to go on; empty at the end."""
+    @_builtins.property
+    def erasures(self) -> _containers.RepeatedCompositeFieldContainer[Global___Erasure]:
+        """Erasures, the newest first."""
+
+    def __init__(
+        self,
+        *,
+        erasures: _abc.Iterable[Global___Erasure] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["erasures", b"erasures", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListErasuresResponse: _TypeAlias = ListErasuresResponse  # noqa: Y015

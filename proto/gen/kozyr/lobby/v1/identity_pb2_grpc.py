@@ -55,6 +55,21 @@ class IdentityServiceStub(object):
                 request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.ListPlayersRequest.SerializeToString,
                 response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.ListPlayersResponse.FromString,
                 _registered_method=True)
+        self.GetProfile = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/GetProfile',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetProfileRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetProfileResponse.FromString,
+                _registered_method=True)
+        self.ErasePlayer = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/ErasePlayer',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.ErasePlayerRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.ErasePlayerResponse.FromString,
+                _registered_method=True)
+        self.ListErasures = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/ListErasures',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.ListErasuresRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.ListErasuresResponse.FromString,
+                _registered_method=True)
 
 
 class IdentityServiceServicer(object):
@@ -89,6 +104,28 @@ class IdentityServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetProfile(self, request, context):
+        """What is held of a player beside tables, games and chips: one's own, or any for operators.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ErasePlayer(self, request, context):
+        """Erase a player for good: oneself, or any for operators. Refused while he sits at a table or plays,
+        has chips that are not given up, or is concerned by an open dispute or claim. It cannot be undone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListErasures(self, request, context):
+        """Erasures, the newest first. Operators only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_IdentityServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -111,6 +148,21 @@ def add_IdentityServiceServicer_to_server(servicer, server):
                     servicer.ListPlayers,
                     request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.ListPlayersRequest.FromString,
                     response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.ListPlayersResponse.SerializeToString,
+            ),
+            'GetProfile': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetProfile,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetProfileRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetProfileResponse.SerializeToString,
+            ),
+            'ErasePlayer': grpc.unary_unary_rpc_method_handler(
+                    servicer.ErasePlayer,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.ErasePlayerRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.ErasePlayerResponse.SerializeToString,
+            ),
+            'ListErasures': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListErasures,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.ListErasuresRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.ListErasuresResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -222,6 +274,87 @@ class IdentityService(object):
             '/kozyr.lobby.v1.IdentityService/ListPlayers',
             kozyr_dot_lobby_dot_v1_dot_identity__pb2.ListPlayersRequest.SerializeToString,
             kozyr_dot_lobby_dot_v1_dot_identity__pb2.ListPlayersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetProfile(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/GetProfile',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetProfileRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetProfileResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ErasePlayer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/ErasePlayer',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.ErasePlayerRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.ErasePlayerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListErasures(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/ListErasures',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.ListErasuresRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.ListErasuresResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,14 @@ class IdentityServiceStub:
     """Trade a refresh token for new tokens; the old one is spent."""
     ListPlayers: _grpc.UnaryUnaryMultiCallable[_identity_pb2.ListPlayersRequest, _identity_pb2.ListPlayersResponse]
     """Names of players."""
+    GetProfile: _grpc.UnaryUnaryMultiCallable[_identity_pb2.GetProfileRequest, _identity_pb2.GetProfileResponse]
+    """What is held of a player beside tables, games and chips: one's own, or any for operators."""
+    ErasePlayer: _grpc.UnaryUnaryMultiCallable[_identity_pb2.ErasePlayerRequest, _identity_pb2.ErasePlayerResponse]
+    """Erase a player for good: oneself, or any for operators. Refused while he sits at a table or plays,
+    has chips that are not given up, or is concerned by an open dispute or claim. It cannot be undone.
+    """
+    ListErasures: _grpc.UnaryUnaryMultiCallable[_identity_pb2.ListErasuresRequest, _identity_pb2.ListErasuresResponse]
+    """Erasures, the newest first. Operators only."""
 
 @_typing.type_check_only
 class IdentityServiceAsyncStub(IdentityServiceStub):
@@ -55,6 +63,14 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
     """Trade a refresh token for new tokens; the old one is spent."""
     ListPlayers: _aio.UnaryUnaryMultiCallable[_identity_pb2.ListPlayersRequest, _identity_pb2.ListPlayersResponse]  # type: ignore[assignment]
     """Names of players."""
+    GetProfile: _aio.UnaryUnaryMultiCallable[_identity_pb2.GetProfileRequest, _identity_pb2.GetProfileResponse]  # type: ignore[assignment]
+    """What is held of a player beside tables, games and chips: one's own, or any for operators."""
+    ErasePlayer: _aio.UnaryUnaryMultiCallable[_identity_pb2.ErasePlayerRequest, _identity_pb2.ErasePlayerResponse]  # type: ignore[assignment]
+    """Erase a player for good: oneself, or any for operators. Refused while he sits at a table or plays,
+    has chips that are not given up, or is concerned by an open dispute or claim. It cannot be undone.
+    """
+    ListErasures: _aio.UnaryUnaryMultiCallable[_identity_pb2.ListErasuresRequest, _identity_pb2.ListErasuresResponse]  # type: ignore[assignment]
+    """Erasures, the newest first. Operators only."""
 
 class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
     """Guest accounts and their tokens. No token is needed to sign up, sign in or refresh."""
@@ -90,5 +106,31 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_identity_pb2.ListPlayersResponse, _abc.Awaitable[_identity_pb2.ListPlayersResponse]]:
         """Names of players."""
+
+    @_abc_1.abstractmethod
+    def GetProfile(
+        self,
+        request: _identity_pb2.GetProfileRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.GetProfileResponse, _abc.Awaitable[_identity_pb2.GetProfileResponse]]:
+        """What is held of a player beside tables, games and chips: one's own, or any for operators."""
+
+    @_abc_1.abstractmethod
+    def ErasePlayer(
+        self,
+        request: _identity_pb2.ErasePlayerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.ErasePlayerResponse, _abc.Awaitable[_identity_pb2.ErasePlayerResponse]]:
+        """Erase a player for good: oneself, or any for operators. Refused while he sits at a table or plays,
+        has chips that are not given up, or is concerned by an open dispute or claim. It cannot be undone.
+        """
+
+    @_abc_1.abstractmethod
+    def ListErasures(
+        self,
+        request: _identity_pb2.ListErasuresRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.ListErasuresResponse, _abc.Awaitable[_identity_pb2.ListErasuresResponse]]:
+        """Erasures, the newest first. Operators only."""
 
 def add_IdentityServiceServicer_to_server(servicer: IdentityServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

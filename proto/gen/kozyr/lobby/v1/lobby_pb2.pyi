@@ -1218,3 +1218,105 @@ class ReportGameResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReportGameResponse: _TypeAlias = ReportGameResponse  # noqa: Y015
+
+@_typing.final
+class ListTableEventsRequest(_message.Message):
+    """Whose events."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    """The player's id; empty: the caller's own."""
+    page_size: _builtins.int
+    """How many at most, 1 to 500; 0 means 200. There may be fewer though there are more pages."""
+    page_token: _builtins.str
+    """Where to go on."""
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "player_id", b"player_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTableEventsRequest: _TypeAlias = ListTableEventsRequest  # noqa: Y015
+
+@_typing.final
+class TableEvent(_message.Message):
+    """An event of a table's log."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_ID_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    RECORDED_TIME_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    OWN_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    table_id: _builtins.str
+    """The table."""
+    version: _builtins.int
+    """Its place in the table's log."""
+    name: _builtins.str
+    """What happened: SeatTaken, ReadySet and so on."""
+    own: _builtins.bool
+    """Whether the player did it; if not, it names him."""
+    content: _builtins.str
+    """The event as it is stored, as JSON."""
+    @_builtins.property
+    def recorded_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was recorded."""
+
+    def __init__(
+        self,
+        *,
+        table_id: _builtins.str = ...,
+        version: _builtins.int = ...,
+        recorded_time: _timestamp_pb2.Timestamp | None = ...,
+        name: _builtins.str = ...,
+        own: _builtins.bool = ...,
+        content: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["recorded_time", b"recorded_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "name", b"name", "own", b"own", "recorded_time", b"recorded_time", "table_id", b"table_id", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TableEvent: _TypeAlias = TableEvent  # noqa: Y015
+
+@_typing.final
+class ListTableEventsResponse(_message.Message):
+    """A page of events."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where to go on; empty at the end."""
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___TableEvent]:
+        """Events, the newest tables first, each table's in their order."""
+
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[Global___TableEvent] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTableEventsResponse: _TypeAlias = ListTableEventsResponse  # noqa: Y015

@@ -105,6 +105,11 @@ class LobbyServiceStub(object):
                 request_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.CloseTableRequest.SerializeToString,
                 response_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.CloseTableResponse.FromString,
                 _registered_method=True)
+        self.ListTableEvents = channel.unary_unary(
+                '/kozyr.lobby.v1.LobbyService/ListTableEvents',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.ListTableEventsRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.ListTableEventsResponse.FromString,
+                _registered_method=True)
         self.ReportGame = channel.unary_unary(
                 '/kozyr.lobby.v1.LobbyService/ReportGame',
                 request_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.ReportGameRequest.SerializeToString,
@@ -214,6 +219,14 @@ class LobbyServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListTableEvents(self, request, context):
+        """What tables' logs hold of a player, newest tables first: what he did there and what names him.
+        One's own, or any for operators.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReportGame(self, request, context):
         """A game of the table has ended. Called by games only.
         """
@@ -293,6 +306,11 @@ def add_LobbyServiceServicer_to_server(servicer, server):
                     servicer.CloseTable,
                     request_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.CloseTableRequest.FromString,
                     response_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.CloseTableResponse.SerializeToString,
+            ),
+            'ListTableEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTableEvents,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.ListTableEventsRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.ListTableEventsResponse.SerializeToString,
             ),
             'ReportGame': grpc.unary_unary_rpc_method_handler(
                     servicer.ReportGame,
@@ -679,6 +697,33 @@ class LobbyService(object):
             '/kozyr.lobby.v1.LobbyService/CloseTable',
             kozyr_dot_lobby_dot_v1_dot_lobby__pb2.CloseTableRequest.SerializeToString,
             kozyr_dot_lobby_dot_v1_dot_lobby__pb2.CloseTableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTableEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.LobbyService/ListTableEvents',
+            kozyr_dot_lobby_dot_v1_dot_lobby__pb2.ListTableEventsRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_lobby__pb2.ListTableEventsResponse.FromString,
             options,
             channel_credentials,
             insecure,

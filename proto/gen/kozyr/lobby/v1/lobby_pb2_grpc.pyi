@@ -61,6 +61,10 @@ class LobbyServiceStub:
     """Find a table with a free seat and sit down, or open one."""
     CloseTable: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.CloseTableRequest, _lobby_pb2.CloseTableResponse]
     """Close a table between games. The host only."""
+    ListTableEvents: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListTableEventsRequest, _lobby_pb2.ListTableEventsResponse]
+    """What tables' logs hold of a player, newest tables first: what he did there and what names him.
+    One's own, or any for operators.
+    """
     ReportGame: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ReportGameRequest, _lobby_pb2.ReportGameResponse]
     """A game of the table has ended. Called by games only."""
 
@@ -97,6 +101,10 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
     """Find a table with a free seat and sit down, or open one."""
     CloseTable: _aio.UnaryUnaryMultiCallable[_lobby_pb2.CloseTableRequest, _lobby_pb2.CloseTableResponse]  # type: ignore[assignment]
     """Close a table between games. The host only."""
+    ListTableEvents: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListTableEventsRequest, _lobby_pb2.ListTableEventsResponse]  # type: ignore[assignment]
+    """What tables' logs hold of a player, newest tables first: what he did there and what names him.
+    One's own, or any for operators.
+    """
     ReportGame: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ReportGameRequest, _lobby_pb2.ReportGameResponse]  # type: ignore[assignment]
     """A game of the table has ended. Called by games only."""
 
@@ -214,6 +222,16 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.CloseTableResponse, _abc.Awaitable[_lobby_pb2.CloseTableResponse]]:
         """Close a table between games. The host only."""
+
+    @_abc_1.abstractmethod
+    def ListTableEvents(
+        self,
+        request: _lobby_pb2.ListTableEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lobby_pb2.ListTableEventsResponse, _abc.Awaitable[_lobby_pb2.ListTableEventsResponse]]:
+        """What tables' logs hold of a player, newest tables first: what he did there and what names him.
+        One's own, or any for operators.
+        """
 
     @_abc_1.abstractmethod
     def ReportGame(
