@@ -20,7 +20,6 @@ from typing import Any
 from uuid import UUID
 
 from asyncpg.exceptions import (
-    DivisionByZeroError,
     InterfaceError,
     InternalClientError,
     PostgresError,
@@ -48,6 +47,8 @@ BOUNDS_US = (100_000, 1_000_000, 60_000_000)
 this process or the statement was held up for longer (the last is beyond every timeout)."""
 
 CLOSE_SECONDS = 2.0
+LATE = "KZ001"
+"""What `refuse_late` of the database says."""
 
 SESSION = """
     SET plan_cache_mode = force_generic_plan; SET jit = off; SET enable_seqscan = off;
@@ -181,14 +182,18 @@ class PostgresWriter:
         into: Rows = defaultdict(list)
         for place, pending in enumerate(batch, start=1):
             set_down(place, pending, max(at, pending.follows.recorded_at), into)
+        if len(batch) == 1:
+            into["alone"] = []
         within = (now, batch[0].append.stream, batch[-1].append.stream)
         statement, given = self._statement(into, bound, within)
         sent = time.monotonic_ns() // 1_000
         try:
             [(won, shown)] = await session.fetch(statement, *given)
-        except DivisionByZeroError:
-            return await judged(session, within, into["asked"])
-        except UniqueViolationError:
+        except PostgresError as error:
+            if getattr(error, "sqlstate", None) == LATE:
+                return await judged(session, within, into["asked"])
+            if not isinstance(error, UniqueViolationError):
+                raise
             verdicts = await judged(session, within, into["asked"])
             if all(verdict is Verdict.STALE for verdict in verdicts):
                 raise  # nobody came first: the tables are not as they should be
@@ -213,7 +218,8 @@ class PostgresWriter:
         if statement is None:
             statement = self._statements[parts] = writing(parts)
         given: list[Any] = [bound, *(within if BOUNDED.intersection(parts) else within[:1])]
-        given += [into[part] for part in ("asked", *parts) if part not in SHAPES]
+        given += [into[part] for part in parts if part not in SHAPES]
+        given += into["asked"][0] if "alone" in parts else [into["asked"]]
         return statement, given
 
     async def _connect(self) -> Session:

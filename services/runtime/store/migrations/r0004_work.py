@@ -9,7 +9,8 @@ On SQLite the rows move at once. On PostgreSQL they stay in `due` for the releas
 works on while it is migrated, and are taken over when their moment has come (`claims.py`); it is a
 plain table again, as that release knew it.
 
-The type of what is asked of a batch is made anew: the first due row of an append goes with it.
+The type of what is asked of a batch is made anew: the first due row of an append goes with it. A
+batch in which an append has become late is undone by an error that says so.
 """
 
 import sqlalchemy as sa
@@ -69,6 +70,14 @@ $$
 """As before, but for the table of due work."""
 
 
+LATE = """
+CREATE FUNCTION refuse_late() RETURNS integer LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'an append has become late' USING ERRCODE = 'KZ001';
+END $$
+"""
+
+
 def upgrade() -> None:
     """Makes the table, and takes over what is due."""
     op.create_table(
@@ -105,5 +114,7 @@ def upgrade() -> None:
         "SELECT stream, kind, key, version, due_at, ready_at, attempts, worker FROM kept"
     )
     run(MISSING.format(schema=run("SELECT quote_ident(current_schema())").scalar_one()))
+    run(LATE)
+    run("REVOKE EXECUTE ON FUNCTION refuse_late() FROM PUBLIC")
     run("DROP TYPE batch_asked")
     run(f"CREATE TYPE batch_asked AS ({ASKED})")
