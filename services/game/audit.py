@@ -4,7 +4,7 @@ Nothing here trusts a cache: every check starts from the stored rows. A fault na
 version at which something is wrong and never a hidden card.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -33,6 +33,7 @@ from services.game.model import (
 from services.game.rulebook import engine_for
 from services.kernel.envelope import Head, Recorded, appends
 from services.kernel.errors import Refused
+from services.runtime.slices import at_once
 from services.runtime.store import chain
 
 CHECKS = (
@@ -40,6 +41,8 @@ CHECKS = (
     *("wallet", "rulings"),
 )
 """What an audit looks at, in words for the report."""
+ROWS_AT_ONCE = 200
+"""How many links of the chain are followed without giving way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +81,16 @@ def replay(rows: Sequence[Recorded]) -> Iterator[Append]:
 
 def verify_log(game_id: UUID, rows: Sequence[Recorded], head: Head | None) -> list[Fault]:
     """Check a log from its rows and its head: chain, secrets, and every decision made again."""
-    return examined(game_id, rows, head)[0]
+    return at_once(examining(game_id, rows, head))[0]
 
 
-def examined(
+def examining(
     game_id: UUID, rows: Sequence[Recorded], head: Head | None
-) -> tuple[list[Fault], State]:
-    """What is wrong with a log, and the game after the last append that was looked at."""
+) -> Generator[None, None, tuple[list[Fault], State]]:
+    """Work, a piece an append, that comes to what is wrong with a log, and to the game after the
+    last append that was looked at."""
     state = State()
-    broken = chain.verify(rows, head)
+    broken = yield from _following(rows, head)
     if broken is not None:
         return [Fault(broken.version, "CHAIN_BROKEN", broken.problem)], state
     steps = replay(rows)
@@ -105,6 +109,21 @@ def examined(
         version, state = step.rows[-1].version + 1, step.after
         if found := _rules(game_id, step) + _chips(step) + _clock(step):
             return found, state
+        yield
+
+
+def _following(
+    rows: Sequence[Recorded], head: Head | None
+) -> Generator[None, None, chain.Fault | None]:
+    """The first row that does not follow, some at a time."""
+    previous, after = chain.GENESIS, 0
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        some = rows[start : start + ROWS_AT_ONCE]
+        if broken := chain.verify(some, previous=previous, after=after):
+            return broken
+        previous, after = some[-1].hash, some[-1].version
+        yield
+    return chain.verify((), head, previous, after)
 
 
 def _head(head: Head | None, *, ended: bool) -> list[Fault]:

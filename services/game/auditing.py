@@ -27,6 +27,7 @@ from services.runtime.auth import Role
 from services.runtime.call import caller, note, whose
 from services.runtime.moments import timestamp
 from services.runtime.seal import open_page, seal_page
+from services.runtime.slices import each
 
 ROWS_DEFAULT = 200
 ROWS_MAX = 1_000
@@ -102,7 +103,8 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         validate.number("from_version", request.from_version, low=0, high=VERSION_MAX)
         validate.number("to_version", request.to_version, low=0, high=VERSION_MAX)
         last = request.to_version or state.version
-        for step in audit.replay(await self._games.rows(game_id)):
+        rows = await self._games.rows(game_id)
+        async for step in each(audit.replay(rows)):
             if step.rows[-1].version < request.from_version:
                 continue
             if step.rows[0].version > last:
@@ -163,8 +165,7 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         rows = await self._games.rows(game_id)
         auditor = caller().role is Role.OPERATOR
         document = export.document(game_id, state, rows, auditor=auditor)
-        for start in range(0, len(document), CHUNK_BYTES):
-            chunk = document[start : start + CHUNK_BYTES]
+        async for chunk in export.chunks(document):
             yield audit_pb2.ExportGameResponse(chunk=chunk)
 
     async def OpenDispute(

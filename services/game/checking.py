@@ -19,6 +19,7 @@ from services.game.model import Stage, State
 from services.game.tree import Leaf, leaves
 from services.kernel.envelope import Head, Recorded
 from services.runtime.database import read
+from services.runtime.slices import finished
 from services.runtime.store import chain
 from services.runtime.store.api import Damaged, Log, Store, StoreUnavailable
 from services.runtime.store.schema import events, heads
@@ -140,7 +141,7 @@ async def check_game(
     faults = faults or _there(head, rows, kept)
     state = State()
     if not faults and is_game:
-        faults, state = audit.examined(game_id, rows, head)
+        faults, state = await finished(audit.examining(game_id, rows, head))
     elif not faults:
         faults = _verify_chain(game_id, rows, head)
     if rows:

@@ -24,6 +24,7 @@ from services.game.peers import Peers
 from services.game.proving import inclusion_proof
 from services.kernel.envelope import Recorded
 from services.kernel.errors import Refused
+from services.runtime.slices import each
 from services.runtime.streams import refusals
 
 FORMAT = "kozyr evidence 1"
@@ -66,12 +67,14 @@ class Evidence:
                 "head": rows[-1].hash.hex(),
                 "seats": [_seat(number, seat) for number, seat in enumerate(state.seats)],
                 "result": _result(state),
-                "events": [_plain(export.log_row(row, secrets=state.ended)) for row in rows],
+                "events": [
+                    _plain(export.log_row(row, secrets=state.ended)) async for row in each(rows)
+                ],
             },
             "proof": await self._proof(game_id),
             "ledger": [_plain(transfer) for transfer in await self.peers.transfers(str(game_id))],
             "reservations": [_plain(reservation) for reservation in wallet.reservations],
-            "clock": list(clock(rows, reasons=state.ended)),
+            "clock": [line async for line in each(clock(rows, reasons=state.ended))],
             "outages": [{"began_at": began, "ended_at": ended} for began, ended in spans],
             "connections": [
                 {
@@ -87,7 +90,8 @@ class Evidence:
                 for look in await self.accesses.page(None, ACCESSES_MAX, game_id)
             ],
         }
-        return json.dumps(body, indent=1, ensure_ascii=False).encode()
+        written = json.JSONEncoder(indent=1, ensure_ascii=False).iterencode(body)
+        return "".join([piece async for piece in each(written)]).encode()
 
     async def _proof(self, game_id: UUID) -> dict[str, Any] | None:
         """The game's place under a signed checkpoint, if one covers it."""

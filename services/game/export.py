@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -12,10 +12,11 @@ from kozyr.game.v1 import audit_pb2
 from services.game import codec, views
 from services.game.model import State
 from services.kernel.envelope import Recorded
+from services.runtime.slices import each
 
 FORMAT = "kozyr game 1"
 CHUNK_BYTES = 262_144
-"""How much of a document a message carries."""
+"""How much of a document a message carries, about."""
 
 
 def log_row(row: Recorded, *, secrets: bool) -> audit_pb2.LogRow:
@@ -47,8 +48,8 @@ def readable(row: Recorded) -> dict[str, Any]:
 
 def document(
     game_id: UUID, state: State, rows: Sequence[Recorded], *, auditor: bool = False
-) -> bytes:
-    """An ended game: every row with its octets in base64, and the result in words.
+) -> Iterator[bytes]:
+    """An ended game, piece by piece: every row with its octets in base64, the result in words.
 
     Only an auditor is given the secret of GameOpened, which holds the seed of the bots' choices.
     """
@@ -56,16 +57,32 @@ def document(
     if state.result is not None:
         message = views.result_message(state.result)
         result = MessageToDict(message, preserving_proto_field_name=True)
-    body = {
+    frame = {
         "format": FORMAT,
         "game": str(game_id),
         "rules": state.rules,
         "version": state.version,
         "head": rows[-1].hash.hex(),
         "result": result,
-        "events": [_row(row, opened=auditor or row.version > 1) for row in rows],
     }
-    return json.dumps(body, indent=1, ensure_ascii=False).encode()
+    yield json.dumps(frame, ensure_ascii=False).encode().removesuffix(b"}") + b',\n"events": ['
+    for number, row in enumerate(rows):
+        written = json.dumps(_row(row, opened=auditor or row.version > 1), ensure_ascii=False)
+        yield (b",\n" if number else b"\n") + written.encode()
+    yield b"\n]}\n"
+
+
+async def chunks(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Pieces put together to what messages carry."""
+    waiting, size = [], 0
+    async for piece in each(pieces):
+        waiting.append(piece)
+        size += len(piece)
+        if size >= CHUNK_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
 
 
 def _row(row: Recorded, *, opened: bool) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from services.kernel.envelope import Recorded
 from services.kernel.errors import Refused
 from services.runtime.feed import Feed
 from services.runtime.fingerprint import fingerprint
+from services.runtime.slices import each
 from services.runtime.status import sealed
 from services.runtime.store.api import Store
 from services.runtime.store.sealing import KeyUnknown
@@ -197,8 +198,10 @@ class Games:
     ) -> list[view_pb2.Happening]:
         """What happened after a version up to this state, as a viewer may know it."""
         rows = await self.rows(state.game_id, after, state.version - after)
-        pairs = [(row, codec.decode(row)) for row in rows]
-        return views.happenings(state.rules, pairs, viewer)
+        found: list[view_pb2.Happening] = []
+        async for row in each(rows):
+            found += views.happenings(state.rules, [(row, codec.decode(row))], viewer)
+        return found
 
     async def _transact(
         self,

@@ -35,6 +35,9 @@ S = TypeVar("S")
 C = TypeVar("C")
 E = TypeVar("E")
 
+ROWS_AT_ONCE = 50
+"""How many rows are folded in one go; others are served before the next."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -344,15 +347,18 @@ class Streams(Generic[S, C, E]):
         """The state with all that is stored by now."""
         known = loaded or self.nothing
         try:
-            rows = chained(stream, known, await self._store.read(stream, after=known.version))
+            rows = await self._store.read(stream, after=known.version)
+            for start in range(0, len(rows), ROWS_AT_ONCE):
+                if start:
+                    await asyncio.sleep(0)
+                some = chained(stream, known, rows[start : start + ROWS_AT_ONCE])
+                known = self._after(known, some)
         except Damaged:
-            if not known.version:
+            if loaded is None or not loaded.version:
                 raise
             # what is remembered may be what a database lost when it failed over
             self._states.pop(stream, None)
             return await self._catch_up(stream, None)
-        if rows:
-            known = self._after(known, rows)
         if known.version:
             self._keep(stream, known)
         return known
