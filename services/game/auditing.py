@@ -109,7 +109,7 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
                 continue
             if step.rows[0].version > last:
                 return
-            yield _replayed(step)
+            yield replayed(step)
 
     async def VerifyGame(
         self, request: audit_pb2.VerifyGameRequest, context: Any
@@ -342,7 +342,8 @@ def _access(found: Access) -> audit_pb2.Access:
     )
 
 
-def _replayed(step: audit.Append) -> audit_pb2.ReplayGameResponse:
+def replayed(step: audit.Append) -> audit_pb2.ReplayGameResponse:
+    """An append of an ended game as it is shown to those who may see all hands."""
     metadata = stored.Metadata.FromString(step.rows[0].metadata)
     state, head = step.after, step.rows[-1].hash
     pairs = list(zip(step.rows, step.events, strict=True))

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from base64 import b64encode
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -11,6 +12,10 @@ from uuid import UUID
 import pytest
 from kozyr.game.v1 import audit_pb2, game_pb2
 
+from services.game import audit
+from services.game.auditing import replayed
+from services.game.published import published
+from services.kernel.envelope import Recorded
 from services.kernel.errors import Refused
 from services.runtime.keys import key_id, load_private
 from tests.services.game.system import Seat, System, new_id, setup, system
@@ -61,6 +66,48 @@ async def test_everybody_is_given_all_of_an_ended_game_that_is_laid_open(
         file = tmp_path / "receipt.json"
         file.write_bytes(mine)
         assert node("--trusted", house.settings.keys() / "game.pub", file)[0] == 0
+
+
+def rows_of(document: dict[str, Any]) -> list[Recorded]:
+    """The rows of a log as its full receipt has them."""
+
+    def octets(written: str | None) -> bytes | None:
+        return None if written is None else bytes.fromhex(written)
+
+    found = []
+    for row in document["rows"]:
+        asked_by = octets(row["request_id"])
+        read = {
+            name: octets(row[name]) for name in ("body_hash", "secret_digest", "salt", "secret")
+        }
+        whole = {name: bytes.fromhex(row[name]) for name in ("payload", "metadata", "hash")}
+        plain = {name: row[name] for name in ("version", "name", "schema", "recorded_at")}
+        request_id = None if asked_by is None else asked_by.decode()
+        stream = UUID(document["game"])
+        found.append(Recorded(stream=stream, request_id=request_id, **plain, **read, **whole))
+    return found
+
+
+@pytest.mark.parametrize("variant", ["azi", "durak", "rami"])
+async def test_a_players_replay_and_export_are_in_his_receipt(tmp_path: Path, variant: str) -> None:
+    """Octet by octet: whoever has the receipt of a game that was laid open can make the replay of
+    all hands himself, and has every octet of the export."""
+    async with system(tmp_path) as house:
+        request = await house.open(asked(variant, "full", 1, 2))
+        player, game = house.game(request.seats[0].player_id), request.game_id
+        await play_out(player, game, Random(6))
+        rows = rows_of(json.loads(await receipt(player, game))["receipt"])
+        replay = audit_pb2.ReplayGameRequest(game_id=game)
+        shown = [s async for s in player.client.stream(player.audits.ReplayGame, replay)]
+        assert shown == [replayed(step) for step in audit.replay(published(rows) or [])]
+        export = audit_pb2.ExportGameRequest(game_id=game)
+        pieces = player.client.stream(player.audits.ExportGame, export)
+        document = json.loads(b"".join([piece.chunk async for piece in pieces]))
+        for given, row in zip(document["events"], rows, strict=True):
+            for name in ("payload", "metadata", "body_hash", "secret_digest", "salt", "secret"):
+                octets = getattr(row, name)
+                assert given[name] == (None if octets is None else b64encode(octets).decode()), name
+            assert (given["request_id"], given["recorded_at"]) == (row.request_id, row.recorded_at)
 
 
 async def test_where_decks_stay_closed_only_an_operator_is_given_all(tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class AuditServiceStub(object):
-    """For operators; players may export, and dispute, games they sat in.
+    """For operators; players may replay and export games they sat in, once these have ended, and dispute
+    them.
     """
 
     def __init__(self, channel):
@@ -133,7 +134,8 @@ class AuditServiceStub(object):
 
 
 class AuditServiceServicer(object):
-    """For operators; players may export, and dispute, games they sat in.
+    """For operators; players may replay and export games they sat in, once these have ended, and dispute
+    them.
     """
 
     def ListLogs(self, request, context):
@@ -151,7 +153,8 @@ class AuditServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReplayGame(self, request, context):
-        """The state after each append, with all hands. Only after the game's end.
+        """The state after each append, with all hands. Only after the game's end; for players only where
+        the game laid its cards open.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -379,7 +382,8 @@ def add_AuditServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AuditService(object):
-    """For operators; players may export, and dispute, games they sat in.
+    """For operators; players may replay and export games they sat in, once these have ended, and dispute
+    them.
     """
 
     @staticmethod

@@ -27,7 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AuditServiceStub:
-    """For operators; players may export, and dispute, games they sat in."""
+    """For operators; players may replay and export games they sat in, once these have ended, and dispute
+    them.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -38,7 +40,9 @@ class AuditServiceStub:
     ReadLog: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ReadLogRequest, _audit_pb2.ReadLogResponse]
     """The stored rows of a game's log; secrets only after its end."""
     ReplayGame: _grpc.UnaryStreamMultiCallable[_audit_pb2.ReplayGameRequest, _audit_pb2.ReplayGameResponse]
-    """The state after each append, with all hands. Only after the game's end."""
+    """The state after each append, with all hands. Only after the game's end; for players only where
+    the game laid its cards open.
+    """
     VerifyGame: _grpc.UnaryUnaryMultiCallable[_audit_pb2.VerifyGameRequest, _audit_pb2.VerifyGameResponse]
     """Re-execute a log under its rules version and check everything in it."""
     VerifyGames: _grpc.UnaryStreamMultiCallable[_audit_pb2.VerifyGamesRequest, _audit_pb2.VerifyGamesResponse]
@@ -80,7 +84,9 @@ class AuditServiceStub:
 
 @_typing.type_check_only
 class AuditServiceAsyncStub(AuditServiceStub):
-    """For operators; players may export, and dispute, games they sat in."""
+    """For operators; players may replay and export games they sat in, once these have ended, and dispute
+    them.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListLogs: _aio.UnaryStreamMultiCallable[_audit_pb2.ListLogsRequest, _audit_pb2.ListLogsResponse]  # type: ignore[assignment]
@@ -88,7 +94,9 @@ class AuditServiceAsyncStub(AuditServiceStub):
     ReadLog: _aio.UnaryUnaryMultiCallable[_audit_pb2.ReadLogRequest, _audit_pb2.ReadLogResponse]  # type: ignore[assignment]
     """The stored rows of a game's log; secrets only after its end."""
     ReplayGame: _aio.UnaryStreamMultiCallable[_audit_pb2.ReplayGameRequest, _audit_pb2.ReplayGameResponse]  # type: ignore[assignment]
-    """The state after each append, with all hands. Only after the game's end."""
+    """The state after each append, with all hands. Only after the game's end; for players only where
+    the game laid its cards open.
+    """
     VerifyGame: _aio.UnaryUnaryMultiCallable[_audit_pb2.VerifyGameRequest, _audit_pb2.VerifyGameResponse]  # type: ignore[assignment]
     """Re-execute a log under its rules version and check everything in it."""
     VerifyGames: _aio.UnaryStreamMultiCallable[_audit_pb2.VerifyGamesRequest, _audit_pb2.VerifyGamesResponse]  # type: ignore[assignment]
@@ -129,7 +137,9 @@ class AuditServiceAsyncStub(AuditServiceStub):
     """
 
 class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
-    """For operators; players may export, and dispute, games they sat in."""
+    """For operators; players may replay and export games they sat in, once these have ended, and dispute
+    them.
+    """
 
     @_abc_1.abstractmethod
     def ListLogs(
@@ -153,7 +163,9 @@ class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _audit_pb2.ReplayGameRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_audit_pb2.ReplayGameResponse], _abc.AsyncIterator[_audit_pb2.ReplayGameResponse]]:
-        """The state after each append, with all hands. Only after the game's end."""
+        """The state after each append, with all hands. Only after the game's end; for players only where
+        the game laid its cards open.
+        """
 
     @_abc_1.abstractmethod
     def VerifyGame(
