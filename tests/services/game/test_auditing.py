@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from kozyr.game.v1 import audit_pb2, game_pb2
 
-from services.game import auditing
+from services.game import auditing, export
 from tests.services.game.system import Seat, System, new_id, setup, system
 from tests.services.game.test_service import settled
 
@@ -91,7 +91,7 @@ async def test_an_export_longer_than_a_message_comes_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pieces are one JSON document with every event, though no message could carry it."""
-    monkeypatch.setattr(auditing, "CHUNK_BYTES", 16_384)
+    monkeypatch.setattr(export, "CHUNK_BYTES", 16_384)
     async with system(tmp_path, message_max_bytes=65_536, request_max_bytes=65_536) as house:
         game_id = await finished(house, bots=5)
         operator = house.operator
