@@ -6,6 +6,7 @@
 import asyncio
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -133,7 +134,8 @@ async def _populate(given: House, players: list[Player]) -> World:
     disputes = [await _dispute(given, one, game, n) for game in games[3:] for n in range(4)]
     ids = [player.player_id for player in players]
     bots = [seat.player_id for view in views[:1] for seat in view.seats]
-    fresh = [str(uuid7(1_790_000_000_000 + n, rng.randbytes(10))) for n in range(40)]
+    now = time.time_ns() // 1_000_000
+    fresh = [str(uuid7(now + n, rng.randbytes(10))) for n in range(40)]
     tokens: dict[str, str | None] = {
         "public": None,
         "seated": one.access_token,
