@@ -69,5 +69,5 @@ def test_a_changed_ruling_is_seen(rules: str, name: str, monkeypatch: pytest.Mon
     in a game: some line of the version no longer holds."""
     engine = rulebook.RULEBOOK[rules]
     changed = Changed(engine, **{name: seeded(engine)[name]})
-    monkeypatch.setitem(rulebook.RULEBOOK, rules, changed)  # type: ignore[arg-type]
+    monkeypatch.setitem(rulebook.RULEBOOK, rules, changed)
     assert any(ruled(rules, line) != line["sha256"] for line in lines_of(rules)[-4:])

@@ -2,8 +2,10 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kozyr.game.v1 import audit_pb2
@@ -11,6 +13,7 @@ from kozyr.wallet.v1 import wallet_pb2
 
 from services.kernel.errors import Refused
 from tests.services.game.court import ALONE, Court, Dispute, court
+from tests.services.game.databases import ENGINES, templates
 from tests.services.game.system import new_id, system
 from tests.services.game.test_service import settled
 
@@ -19,9 +22,22 @@ UPHELD, DISMISSED = audit_pb2.RULING_UPHELD, audit_pb2.RULING_DISMISSED
 VOID, CORRECTION = audit_pb2.REMEDY_VOID, audit_pb2.REMEDY_CORRECTION
 
 
-async def test_a_correction_moves_named_chips_once(tmp_path: Path) -> None:
+Given = dict[str, Any]
+
+
+@pytest.fixture(params=ENGINES)
+def databases(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Given]:
+    """The settings of both databases on each engine."""
+    if request.param == "sqlite":
+        yield {}
+        return
+    with templates(request.param, tmp_path) as made:
+        yield {f"{name}_database_url": url for name, url in made.urls.items()}
+
+
+async def test_a_correction_moves_named_chips_once(tmp_path: Path, databases: Given) -> None:
     """By one transfer that names the dispute; the same ruling again changes nothing."""
-    async with court(tmp_path) as here:
+    async with court(tmp_path, **databases) as here:
         before = [await here.balance(player) for player in here.players]
         opened = await here.open(here.players[0])
         assert opened.state == State.DISPUTE_STATE_OPEN
@@ -41,9 +57,9 @@ async def test_a_correction_moves_named_chips_once(tmp_path: Path) -> None:
         assert await here.sound()
 
 
-async def test_a_void_game_gives_every_stake_back(tmp_path: Path) -> None:
+async def test_a_void_game_gives_every_stake_back(tmp_path: Path, databases: Given) -> None:
     """What corrections had moved is taken into account: each player is where he began."""
-    async with court(tmp_path, welcome_chips=10_000) as here:
+    async with court(tmp_path, welcome_chips=10_000, **databases) as here:
         first = await here.open(here.players[0])
         await here.rule(first, CORRECTION, p0=7, p2=-7)
         await here.until(first, State.DISPUTE_STATE_CLOSED)
@@ -60,9 +76,9 @@ async def test_a_void_game_gives_every_stake_back(tmp_path: Path) -> None:
         assert await here.sound()
 
 
-async def test_many_chips_need_a_second_operator(tmp_path: Path) -> None:
+async def test_many_chips_need_a_second_operator(tmp_path: Path, databases: Given) -> None:
     """Not the one who ruled; until then nothing moves, nobody sees it, it can be undone."""
-    async with court(tmp_path) as here:
+    async with court(tmp_path, **databases) as here:
         opened = await here.open(here.players[0])
         before = await here.balance(here.players[0])
         ruled = await here.rule(opened, CORRECTION, p0=ALONE + 1, p1=-ALONE - 1)
@@ -87,9 +103,11 @@ async def test_many_chips_need_a_second_operator(tmp_path: Path) -> None:
         assert await here.refused(here.omar, "WithdrawRuling", again) == "NOT_AWAITING_APPROVAL"
 
 
-async def test_what_a_player_no_longer_has_comes_from_the_reserve(tmp_path: Path) -> None:
+async def test_what_a_player_no_longer_has_comes_from_the_reserve(
+    tmp_path: Path, databases: Given
+) -> None:
     """The ruling waits until the reserve is funded; the claim stays until it is collected."""
-    async with court(tmp_path, due_lease_ms=1_000) as here:
+    async with court(tmp_path, due_lease_ms=1_000, **databases) as here:
         rich, poor = here.players[:2]
         left = await here.balance(poor) - 40
         await here.spend(poor, left)
@@ -124,9 +142,11 @@ async def test_what_a_player_no_longer_has_comes_from_the_reserve(tmp_path: Path
         assert await here.sound()
 
 
-async def test_of_two_rulings_on_the_same_state_of_a_game_one_moves_chips(tmp_path: Path) -> None:
+async def test_of_two_rulings_on_the_same_state_of_a_game_one_moves_chips(
+    tmp_path: Path, databases: Given
+) -> None:
     """The other dispute is open again, to be ruled on what is now."""
-    async with court(tmp_path) as here:
+    async with court(tmp_path, **databases) as here:
         first, second = await here.open(here.players[0]), await here.open(here.players[1])
         chips = ALONE + 10
         await here.rule(first, CORRECTION, p0=chips, p1=-chips)
@@ -271,9 +291,9 @@ async def test_a_player_opens_a_bounded_number_of_disputes_about_a_game(tmp_path
             assert {dispute.dispute_id for dispute in opened} <= found
 
 
-async def test_the_evidence_is_one_document(tmp_path: Path) -> None:
+async def test_the_evidence_is_one_document(tmp_path: Path, databases: Given) -> None:
     """Log, ledger, clock, who acted, who was connected, and who has looked."""
-    async with court(tmp_path, checkpoint_ms=100) as here:
+    async with court(tmp_path, checkpoint_ms=100, **databases) as here:
         seat = here.seat(here.players[0])
         stream = seat.watch(here.game_id)
         async for _ in stream:

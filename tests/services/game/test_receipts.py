@@ -77,11 +77,11 @@ def rows_of(document: dict[str, Any]) -> list[Recorded]:
     found = []
     for row in document["rows"]:
         asked_by = octets(row["request_id"])
-        read = {
+        read: Any = {
             name: octets(row[name]) for name in ("body_hash", "secret_digest", "salt", "secret")
         }
-        whole = {name: bytes.fromhex(row[name]) for name in ("payload", "metadata", "hash")}
-        plain = {name: row[name] for name in ("version", "name", "schema", "recorded_at")}
+        whole: Any = {name: bytes.fromhex(row[name]) for name in ("payload", "metadata", "hash")}
+        plain: Any = {name: row[name] for name in ("version", "name", "schema", "recorded_at")}
         request_id = None if asked_by is None else asked_by.decode()
         stream = UUID(document["game"])
         found.append(Recorded(stream=stream, request_id=request_id, **plain, **read, **whole))

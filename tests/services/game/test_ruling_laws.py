@@ -295,8 +295,8 @@ def test_chips_follow_the_log_and_the_rulings_that_stand(copied: Templates) -> N
 
 
 async def judged(copied: Templates, rng: Random, tally: Tally) -> None:
-    """Steps of all kinds, then somebody who cannot pay, then enough chips and calm for whatever is
-    left, then the judgement."""
+    """Steps of all kinds, then enough chips and calm for whatever is left, then somebody who cannot
+    pay, then the judgement."""
     async with world(copied, rng) as here:
         for _ in range(rng.randrange(5, 40)):
             await here.step()
@@ -305,8 +305,9 @@ async def judged(copied: Templates, rng: Random, tally: Tally) -> None:
             if rng.random() < 0.1:
                 await here.give(rng.choice(here.players), rng.randrange(1, 50))
         here.peers.faults = 0.1
-        await cannot_pay(here)
         await do(here.ledger, FundReserve(100_000, "enough"))
+        await settled(here)
+        await cannot_pay(here)
         await settled(here)
         if rng.random() < 0.7:
             await collect(here)
@@ -353,7 +354,7 @@ async def cannot_pay(here: World) -> None:
         dispute = (await here.found())[UUID(opened.dispute_id)]
         if dispute.paid is not None:
             return
-        if dispute.standing is Standing.OPEN:  # not ruled yet, or overtaken by another ruling
+        if dispute.standing is Standing.OPEN:
             ruling.request_id = uuid4().hex
             await here.ask(here.disputes.rule, ruling, OPERATORS[0])
         if dispute.standing is Standing.AWAITING_APPROVAL:
@@ -372,9 +373,9 @@ async def collect(here: World) -> None:
     for player in here.players:
         await here.give(player, here.rng.randrange(1, 200))
     for dispute, state in (await here.found()).items():
-        for player in state.claims:
+        for owing in state.claims:
             claim = audit_pb2.CollectClaimRequest(
-                request_id=uuid4().hex, dispute_id=str(dispute), player_id=player
+                request_id=uuid4().hex, dispute_id=str(dispute), player_id=owing
             )
             await here.ask(here.disputes.collect, claim, OPERATORS[1])
             await settled(here)
