@@ -214,6 +214,23 @@ async def questions(house: House, asking: Asking) -> list[Told]:
     return [of_message(each) for each in found]
 
 
+async def neighbours(house: House, asking: Asking) -> list[Told]:
+    """What wallet and lobby are told at the end of a game: their logs hold nothing beyond it."""
+    if not (await house.state()).ended:
+        return []
+    return [of_message(each) for each in await house.ended()]
+
+
+async def minds(house: House, asking: Asking) -> list[Told]:
+    """What the ai service writes to its log about the bots' questions, at level debug."""
+    before = house.written.tell()
+    for seat in sorted(house.questions):
+        for question in house.questions[seat]:
+            assert (await house.think(question)).code == "OK"
+    lines = filter(None, house.written.getvalue()[before:].splitlines())
+    return [of_text(octets.line(each), _said(each)) for each in lines]
+
+
 async def timers(house: House, asking: Asking) -> list[Told]:
     """When what the server does by itself will happen: deadlines, bots' turns."""
     return [Told(each, repr(each).encode(), frozenset()) for each in house.timers]
@@ -278,6 +295,8 @@ CHANNELS: Mapping[str, Channel] = {
     "inclusion proof": proof,
     "hints": hints,
     "questions to bots": questions,
+    "the ai's log": minds,
+    "wallet and lobby": neighbours,
     "timers": timers,
     "audits": audits,
     "logs": logs,

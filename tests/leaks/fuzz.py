@@ -21,6 +21,10 @@ from tests.services.game.worlds import Append, Viewer
 SEATS = {"azi": (2, 3, 5), "durak": (2, 3, 6), "rami": (2, 3, 4)}
 REVEALS = ("full", "own")
 TRIES = 12
+LOGS = ("logs", "the ai's log")
+"""Channels in which no card may stand."""
+PUBLIC = ("audits", "timers", "wallet and lobby")
+"""Channels in which only cards may stand that everybody has seen."""
 CONCEIVABLE: dict[str, worlds.Conceivable] = {
     "azi": azi_worlds.conceivable,
     "durak": durak_worlds.conceivable,
@@ -186,7 +190,7 @@ def scan(one: Game, viewer: Viewer, here: dict[str, list[Told]], tally: Tally) -
     public = known(one.true, None)
     for name, pieces in here.items():
         tally.pieces[name] += len(pieces)
-        may = public if name in ("audits", "timers") else set() if name == "logs" else allowed
+        may = set() if name in LOGS else public if name in PUBLIC else allowed
         for number, piece in enumerate(pieces):
             tally.octets += len(piece.octets)
             if piece.cards - may:

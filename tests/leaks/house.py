@@ -14,22 +14,26 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
 import pytest
 import structlog
+from google.protobuf.message import Message
 from kozyr.ai.v1 import ai_pb2
 from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import game_pb2
 from sqlalchemy import select
 
+from services.ai import server as ai_server
 from services.game import domain, server
 from services.game.checkpoints import Checkpointer
 from services.game.games import Games
 from services.game.model import State
 from services.game.pacing import AT_ONCE
 from services.game.reactions import Reactions
+from services.kernel.envelope import Claimed
 from services.runtime import log
 from services.runtime.database import read
 from services.runtime.due import DueWorker
@@ -85,6 +89,8 @@ class House:
     checkpointer: Checkpointer
     written: io.StringIO
     channel: Any
+    ai: Any
+    """A channel to the ai service, whose lines go where the game service's go."""
     streams: dict[Viewer, Stream] = field(default_factory=dict)
     timers: list[list[tuple[Any, ...]]] = field(default_factory=list)
     """The due rows after each append, their moments counted from the append that asked for them."""
@@ -92,6 +98,31 @@ class House:
     """When each append was recorded, by its last version."""
     questions: dict[int, list[ai_pb2.ChooseMoveRequest]] = field(default_factory=dict)
     """What bots were asked, by seat."""
+
+    async def think(self, question: ai_pb2.ChooseMoveRequest) -> Said:
+        """Ask the ai service as the game service does."""
+        token = load_signer(self.settings.keys(), "game").issue("game", HOUR_MS)
+        metadata = [("authorization", f"Bearer {token}"), ("x-request-id", "leaks")]
+        try:
+            reply = await self.ai.unary_unary("/kozyr.ai.v1.AiService/ChooseMove")(
+                question.SerializeToString(), metadata=metadata, timeout=30
+            )
+        except grpc.aio.AioRpcError as error:
+            return Said((), error.code().name)
+        return Said((reply,))
+
+    async def ended(self) -> list[Message]:
+        """What wallet and lobby are told at the end of the game."""
+        told: list[Message] = []
+
+        async def tell(request: Message) -> None:
+            told.append(request)
+
+        peers: Any = SimpleNamespace(settle=tell, void=tell, report=tell)
+        row = Claimed(GAME_ID, "end", "", 0, 0, 1)
+        unused: Any = None
+        await Reactions(self.games, peers, unused, AT_ONCE).handle("end", row)
+        return told
 
     def token(self, viewer: Viewer, *, operator: bool = False) -> str:
         """A token of a seat's player, of a stranger, or of an operator."""
@@ -201,6 +232,7 @@ async def house() -> AsyncIterator[House]:
         data_folder=folder,
         key_folder=template / "keys",
         game_listen="127.0.0.1:0",
+        ai_listen="127.0.0.1:0",
         rate_per_second=1e6,
         rate_burst=1e6,
         checkpoint_ms=600_000,
@@ -232,15 +264,30 @@ async def house() -> AsyncIterator[House]:
         stack.callback(structlog.reset_defaults)
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         process = await stack.enter_async_context(running("game", settings, server.compose))
-        channel = grpc.aio.insecure_channel(process.address)
-        stack.push_async_callback(channel.close)
-        opened = House(settings, made[Games], made[Checkpointer], written, channel)
+        patch.setattr(ai_server, "Workers", Nobody)
+        ai = await stack.enter_async_context(running("ai", settings, ai_server.compose))
+        channels = [grpc.aio.insecure_channel(each.address) for each in (process, ai)]
+        for each in channels:
+            stack.push_async_callback(each.close)
+        opened = House(settings, made[Games], made[Checkpointer], written, *channels)
         try:
             yield opened
         finally:
             for stream in opened.streams.values():
                 if stream.task is not None:
                     stream.task.cancel()
+
+
+class Nobody:
+    """Workers for bots that need none."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    async def start(self) -> None:
+        """There is nobody to start."""
+
+    check = close = start
 
 
 async def _nothing(_worker: DueWorker, grace_s: float = 0.0) -> None:

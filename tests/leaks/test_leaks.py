@@ -10,6 +10,7 @@ import pytest
 
 from engines import rami
 from engines.cards import text
+from services.ai import minds
 from services.ai import views as ai_views
 from services.game import domain as rules
 from services.game import export, games, proving, reactions, receipts, views, watching
@@ -38,7 +39,7 @@ async def test_no_channel_tells_what_a_viewer_may_not_know(variant: str) -> None
         await fuzz(variant, number, tally)
     assert tally.other_worlds > tally.viewers // 2
     empty = {name for name in CHANNELS if not tally.pieces[name]}
-    assert empty <= {"hints", "questions to bots"}
+    assert empty <= {"hints", "questions to bots", "the ai's log", "wallet and lobby"}
 
 
 def hand(state: State) -> Any:
@@ -159,6 +160,29 @@ def a_number_in_questions(real: Real) -> Real:
     return question
 
 
+def a_number_in_the_ais_log(real: Real) -> Real:
+    """A bot counts its hand where it is heard."""
+
+    def think(question: Any) -> Any:
+        total = sum((n + 1) * int(card) for n, card in enumerate(question.view.hand))
+        log.get().info("thought", count=total)
+        return real(question)
+
+    return think
+
+
+def a_deck_in_reports(real: Real) -> Real:
+    """A table is told of a player whose name is made of the order of a deck."""
+
+    def report(game_id: Any, state: State) -> Any:
+        made = real(game_id, state)
+        total = sum((n + 1) * int(card) for n, card in enumerate(state.deals[-1].deck))
+        made.left_player_ids.append(f"P{total}")
+        return made
+
+    return report
+
+
 def a_hand_in_timers(real: Real) -> Real:
     """A deadline comes the earlier the better a hand is."""
 
@@ -207,6 +231,8 @@ SEEDED: list[tuple[str, Any, str, Callable[[Real], Real]]] = [
     ("inclusion proof", proving.CheckpointServicer, "GetInclusionProof", a_number_in_proofs),
     ("hints", ai_views, "show_thought", words_in_hints),
     ("questions to bots", reactions.Reactions, "_question", a_number_in_questions),
+    ("the ai's log", minds, "think", a_number_in_the_ais_log),
+    ("wallet and lobby", reactions, "report", a_deck_in_reports),
     ("timers", games, "plan", a_hand_in_timers),
     ("audits", export, "log_row", secrets_in_audits),
     ("logs", rules, "decide", words_in_logs),
@@ -217,6 +243,8 @@ SEEDED: list[tuple[str, Any, str, Callable[[Real], Real]]] = [
 
 def suited(channel: str) -> tuple[Game, Viewer]:
     """A game of Rami, and one who looks, who is told something by this channel."""
+    if channel == "wallet and lobby":
+        return next(one for at in count(1, 2) if (one := game("azi", at)).state.ended), None
     for at in count(0, 2):
         one = game("rami", at, moves=6)
         if one.state.ended or any(seat.left for seat in one.state.seats):
@@ -224,11 +252,11 @@ def suited(channel: str) -> tuple[Game, Viewer]:
         (asked,) = rami.to_act(one.state.engine)
         if channel in ("hints", "errors", "inclusion proof"):
             return one, asked
-        if channel != "questions to bots":
+        if channel not in ("questions to bots", "the ai's log"):
             return one, None
         bots = {c.seat for c in one.commands if isinstance(c, rules.Play) and c.by_bot}
         if bots:
-            return one, min(bots)
+            return one, min(bots) if channel == "questions to bots" else None
     raise AssertionError
 
 
