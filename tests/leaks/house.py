@@ -266,10 +266,10 @@ async def house() -> AsyncIterator[House]:
         process = await stack.enter_async_context(running("game", settings, server.compose))
         patch.setattr(ai_server, "Workers", Nobody)
         ai = await stack.enter_async_context(running("ai", settings, ai_server.compose))
-        channels = [grpc.aio.insecure_channel(each.address) for each in (process, ai)]
-        for each in channels:
-            stack.push_async_callback(each.close)
-        opened = House(settings, made[Games], made[Checkpointer], written, *channels)
+        channel, asked = [grpc.aio.insecure_channel(each.address) for each in (process, ai)]
+        stack.push_async_callback(channel.close)
+        stack.push_async_callback(asked.close)
+        opened = House(settings, made[Games], made[Checkpointer], written, channel, asked)
         try:
             yield opened
         finally:
