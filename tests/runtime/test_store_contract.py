@@ -380,3 +380,20 @@ async def test_closing_twice_is_closing(store: SqlStore) -> None:
     """`close` may be repeated."""
     await store.close()
     await store.close()
+
+
+async def test_what_another_writer_stored_is_known(store: SqlStore) -> None:
+    """A process remembers a stream's request ids as long as its head is the one it left: whoever
+    has appended meanwhile, no request is stored twice, and a new one is not taken for a stored."""
+    other = SqlStore(store._engine, KEYS)
+    for version in range(6):
+        writer = (store, other)[version // 2 % 2]
+        await writer.append(append(version, request=f"r{version}"))
+    for writer in (store, other):
+        for version in range(6):
+            again = await writer.append(append(6, request=f"r{version}"))
+            assert (again.version, again.repeated) == (version + 1, True)
+    assert (await store.append(append(6, request="new"))).version == 7
+    assert (await other.append(append(7, request="r5"))).repeated
+    requests = [row.request_id for row in await store.read(STREAM)]
+    assert requests == [*(f"r{version}" for version in range(6)), "new"]

@@ -92,6 +92,18 @@ async def test_a_second_row_of_a_request_cannot_push_out_the_first(filled: SqlSt
     assert len(await filled.read(STREAM)) == 3
 
 
+async def test_a_row_with_the_place_of_another_cannot_push_it_out(filled: SqlStore) -> None:
+    """On SQLite a row has a number besides its key; REPLACE by that is refused as well. PostgreSQL
+    has no such number, and knows no REPLACE."""
+    before = await filled.read(STREAM)
+    names = ", ".join(column.name for column in events.c if column.name != "version")
+    forged = f"SELECT rowid, version + 99, {names} FROM events"  # noqa: S608 - a test's own words
+    forging = f"REPLACE INTO events (rowid, version, {names}) {forged}"
+    with pytest.raises(exc.DBAPIError, match=r"never replaced|syntax error"):
+        await run(filled, forging)
+    assert await filled.read(STREAM) == before
+
+
 # -------------------------------------------------------------------------------------- tampering
 
 

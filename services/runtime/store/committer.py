@@ -100,8 +100,8 @@ class Pending:
     """An append under way. `salts` has one for each event that hides something, else None.
 
     `follows` is what its head is believed to be; `asks` whether its request id may be a stored one
-    for all that is known. `rows` are what was proposed last; they are
-    stored when the verdict says so.
+    for all that is known. `rows` are what was proposed last; they are stored when the verdict says
+    so.
     """
 
     append: Append

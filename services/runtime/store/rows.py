@@ -1,6 +1,6 @@
 """Rows of the store's tables, from what the kernel asks for and back. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from engines.records import maker
@@ -102,9 +102,19 @@ def chained(
     return tuple(rows)
 
 
-def due_moments(append: Append, at: int) -> dict[tuple[str, str], int]:
-    """When what an append asks for is due, by (kind, key); of two of one name the later stays."""
-    return {(work.kind, work.key): at + work.after_ms * 1_000 for work in append.plan.due}
+def due_rows(
+    append: Append, known: Collection[tuple[str, str]] | None, at: int
+) -> tuple[tuple[str, str] | None, list[tuple[str, str]], list[tuple[tuple[str, str], int]]]:
+    """What becomes of due rows: one whose place the first new one takes, if that is there; others
+    that are gone; the new ones with their moments.
+
+    Rows are named by (kind, key); of two new ones of a name the later stays. `known` names all rows
+    that may be there, None is any.
+    """
+    moments = {(work.kind, work.key): at + work.after_ms * 1_000 for work in append.plan.due}
+    names = {*append.plan.done, *moments}
+    gone = [*(names if known is None else names.intersection(known))]
+    return (gone.pop() if moments and gone else None), gone, [*moments.items()]
 
 
 def work_key(claimed: Claimed) -> dict[str, Any]:

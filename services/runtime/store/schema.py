@@ -1,4 +1,4 @@
-"""The store's tables, on PostgreSQL and but for the partitions and an index on SQLite.
+"""The store's tables, on PostgreSQL and but for partitions and an index on SQLite.
 
 Every unique key contains the stream: on PostgreSQL the log and the due work are partitioned by the
 month of the stream, and all of it can be distributed by stream; for the same reason nothing refers
@@ -20,7 +20,6 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
-    UniqueConstraint,
     Uuid,
     func,
     text,
@@ -57,12 +56,10 @@ events = Table(
     Column("recorded_at", BigInteger, nullable=False),
     Column("hash", LargeBinary, nullable=False),
     PrimaryKeyConstraint("stream", "version", name="events_pkey"),
-    UniqueConstraint("stream", "request_id", name="events_request").ddl_if(dialect="sqlite"),
     CheckConstraint("version >= 1", name="events_version"),
     CheckConstraint("length(hash) = 32", name="events_hash"),
     CheckConstraint("length(secret_digest) = 32", name="events_secret_digest"),
     CheckConstraint("(request_id IS NULL) = (body_hash IS NULL)", name="events_first_row"),
-    sqlite_with_rowid=False,
     postgresql_partition_by="RANGE (stream)",
 )
 Index(
@@ -71,7 +68,8 @@ Index(
     func.hashtextextended(events.c.request_id, text("0")),
     postgresql_where=events.c.request_id.is_not(None),
 ).ddl_if(dialect="postgresql")
-"""By a number made of the id, half as long as most ids; two ids may have one number."""
+"""By a number made of the id, half as long as most ids; two ids may have one number. On SQLite the
+events of a stream are looked through."""
 
 event_secrets = Table(
     "event_secrets",

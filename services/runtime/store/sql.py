@@ -152,7 +152,7 @@ class SqlStore:
 
     def _at_once(self, append: Append) -> Pending | None:
         """The append ready to be committed, None if something has to be read before."""
-        mark = self._marks.get(append.stream.int, NOTHING) if self._chains_ahead else NOTHING
+        mark = self._marks.get(append.stream.int, NOTHING)
         if self._chains_ahead and not comes_after(append, mark):
             return None
         sealing = None
@@ -185,8 +185,7 @@ class SqlStore:
 
     def _won(self, pending: Pending) -> Appended:
         rows = pending.rows
-        if self._chains_ahead:
-            self._mark(rows[-1], due_after(pending), requests_after(pending))
+        self._mark(rows[-1], due_after(pending), requests_after(pending))
         if pending.sealing is not None and self._keys is not None:
             self._keys.keep(pending.append.stream, pending.sealing.key)
         return _appended(rows, False)
@@ -203,7 +202,7 @@ class SqlStore:
 
     def _saw(self, rows: Sequence[Recorded]) -> None:
         """Remembers the end of rows that were read, unless it is the end that is known."""
-        if rows and self._chains_ahead:
+        if rows:
             known = self._marks.get(rows[-1].stream.int)
             if known is None or known.hash != rows[-1].hash:
                 self._mark(rows[-1], None, None)

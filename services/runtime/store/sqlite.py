@@ -9,29 +9,35 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import event, select
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from engines.records import maker
 from services.runtime.database import DATABASE_ERRORS, FILES, judge, now_us
 from services.runtime.store.api import StoreUnavailable, Unstorable
-from services.runtime.store.committer import NOTHING, Mark, Pending, Verdict, comes_after
-from services.runtime.store.rows import chained, due_moments
+from services.runtime.store.committer import (
+    NOTHING,
+    Mark,
+    Pending,
+    Verdict,
+    comes_after,
+    request_mark,
+)
+from services.runtime.store.rows import chained, due_rows
 
 NOW = str(select(now_us()).compile(dialect=sqlite.dialect()))
 HEADS = (
     "SELECT asked.key, version, hash, recorded_at FROM json_each(?) asked "
     "CROSS JOIN heads ON stream = asked.value"
 )
-KNOWN = (
-    "SELECT asked.key FROM json_each(?) asked CROSS JOIN events "
-    "ON stream = json_extract(asked.value, '$[0]') "
-    "AND request_id = json_extract(asked.value, '$[1]')"
-)
 """What is there already of a batch, by the places of its appends; the join keeps its order, so each
 place is one look into an index."""
+REQUESTS = "SELECT request_id FROM events WHERE stream = ? AND request_id IS NOT NULL"
+REQUEST = "SELECT 1 FROM events WHERE stream = ? AND request_id = ?"
 WRITES = {
     "opened": (
         "INSERT INTO heads (version, hash, ended, recorded_at, stream) VALUES (?, ?, ?, ?, ?)"
@@ -46,14 +52,26 @@ WRITES = {
     ),
     "keys": "INSERT INTO stream_keys (stream, key_id, wrapped) VALUES (?, ?, ?)",
     "secrets": "INSERT INTO event_secrets (stream, version, sealed) VALUES (?, ?, ?)",
-    "done": "DELETE FROM work WHERE stream = ? AND kind = ? AND key = ?",
+    "gone": "DELETE FROM work WHERE stream = ? AND kind = ? AND key = ?",
+    "next": (
+        "UPDATE work SET kind = ?1, key = ?2, version = ?3, due_at = ?4, ready_at = ?4, "
+        "wake_at = ?4, attempts = 0, worker = NULL WHERE stream = ?5 AND kind = ?6 AND key = ?7"
+    ),
     "due": (
-        "INSERT INTO work (stream, kind, key, version, due_at, ready_at, wake_at, attempts) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, 0)"
+        "INSERT INTO work (kind, key, version, due_at, ready_at, wake_at, stream, attempts) "
+        "VALUES (?1, ?2, ?3, ?4, ?4, ?4, ?5, 0)"
     ),
     "tags": "INSERT INTO tags (tag, stream) VALUES (?, ?) ON CONFLICT DO NOTHING",
 }
 """What a batch may write, in this order."""
+MISSING = (
+    "INSERT INTO work (kind, key, version, due_at, ready_at, wake_at, stream, attempts) "
+    "SELECT ?1, ?2, ?3, ?4, ?4, ?4, ?5, 0 WHERE NOT EXISTS "
+    "(SELECT 1 FROM work WHERE stream = ?5 AND kind = ?1 AND key = ?2)"
+)
+"""For `next` rows whose place was not there."""
+
+_mark = maker(Mark)
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -112,23 +130,15 @@ class SqliteWriter:
             self._connection = self._file.connect()
             self._identity = identity
         connection = self._connection
-        try:
-            verdicts = self._transact(connection, batch, asking=False)
-        except sqlite3.IntegrityError:
-            verdicts = self._transact(connection, batch, asking=True)
+        verdicts = self._transact(connection, batch)
         if self._file.identity() != identity:
             raise StoreUnavailable("the database file was replaced during a write")
         return verdicts
 
-    def _transact(
-        self, connection: sqlite3.Connection, batch: Sequence[Pending], *, asking: bool
-    ) -> list[Verdict]:
-        """Stores a batch. Unless it is asked which request ids are stored, one that is undoes the
-        whole of it by an IntegrityError: that is rare, and asking is a look into an index a row.
-        """
+    def _transact(self, connection: sqlite3.Connection, batch: Sequence[Pending]) -> list[Verdict]:
         try:
             connection.execute("BEGIN IMMEDIATE")
-            verdicts = self._fill(connection, batch, asking=asking)
+            verdicts = self._fill(connection, batch)
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:  # a COMMIT that failed leaves it open
@@ -136,21 +146,21 @@ class SqliteWriter:
             raise
         return verdicts
 
-    def _fill(
-        self, connection: sqlite3.Connection, batch: Sequence[Pending], *, asking: bool
-    ) -> list[Verdict]:
+    def _fill(self, connection: sqlite3.Connection, batch: Sequence[Pending]) -> list[Verdict]:
         now = connection.execute(NOW).fetchone()[0] if self._clock is None else self._clock()
         into: Rows = {part: [] for part in WRITES}
         verdicts = []
-        for pending, verdict, head in judged(connection, batch, now, asking=asking):
+        for pending, verdict, head in judged(connection, batch, now):
             if verdict is Verdict.WON:
                 at = max(now, head.recorded_at)
                 pending.rows = chained(pending.append, pending.salts, head.hash, at)
                 set_down(pending, into)
             verdicts.append(verdict)
         for part, sql in WRITES.items():
-            if into[part]:
-                connection.executemany(sql, into[part])
+            if rows := into[part]:
+                written = connection.executemany(sql, rows)
+                if part == "next" and written.rowcount < len(rows):
+                    connection.executemany(MISSING, [row[:5] for row in rows])
         return verdicts
 
     def _disposed(self, engine: object) -> None:
@@ -168,23 +178,36 @@ class SqliteWriter:
 
 
 def judged(
-    connection: sqlite3.Connection, batch: Sequence[Pending], now: int, *, asking: bool
+    connection: sqlite3.Connection, batch: Sequence[Pending], now: int
 ) -> Iterator[tuple[Pending, Verdict, Mark]]:
     """What is to become of each append, and the head it follows."""
     streams = json.dumps([pending.append.stream.hex for pending in batch])
-    heads = {place: Mark(*mark) for place, *mark in connection.execute(HEADS, (streams,))}
-    known: set[int] = set()
-    if asking:
-        named = [(pending.append.stream.hex, pending.append.request_id) for pending in batch]
-        known = {place for (place,) in connection.execute(KNOWN, (json.dumps(named),))}
+    heads = {
+        place: _mark(version, octets, recorded_at, None, None)
+        for place, version, octets, recorded_at in connection.execute(HEADS, (streams,))
+    }
     for place, pending in enumerate(batch):
         append, head = pending.append, heads.get(place, NOTHING)
-        if not comes_after(append, head) or (head.version and place in known):
+        if not comes_after(append, head) or was_stored(connection, pending, head):
             yield pending, Verdict.LOST, head
         elif append.not_after is not None and now > append.not_after:
             yield pending, Verdict.LATE, head
         else:
             yield pending, Verdict.WON, head
+
+
+def was_stored(connection: sqlite3.Connection, pending: Pending, head: Mark) -> bool:
+    """Whether an append's request id is a stored one; what is known of its stream counts as long as
+    its head is the one that is known, else it is read."""
+    stream = pending.append.stream.hex
+    if head.hash != pending.follows.hash or pending.follows.requests is None:
+        found = connection.execute(REQUESTS, (stream,))
+        marks = b"".join([request_mark(request_id) for (request_id,) in found])
+        pending.follows = replace(head, requests=marks)
+    if request_mark(pending.append.request_id) not in (pending.follows.requests or b""):
+        return False
+    asked = (stream, pending.append.request_id)
+    return connection.execute(REQUEST, asked).fetchone() is not None
 
 
 def set_down(pending: Pending, into: Rows) -> None:
@@ -214,9 +237,11 @@ def set_down(pending: Pending, into: Rows) -> None:
         into["secrets"] += [(stream, *one) for one in sealing.sealed]
         if sealing.wrapped:
             into["keys"].append((stream, *sealing.wrapped))
-    moments = due_moments(append, last.recorded_at)
-    into["done"] += [(stream, *work) for work in {*append.plan.done, *moments}]
-    into["due"] += [
-        (stream, *work, last.version, moment, moment, moment) for work, moment in moments.items()
-    ]
+    if append.plan.done or append.plan.due:
+        taken, gone, due = due_rows(append, pending.follows.due, last.recorded_at)
+        into["gone"] += [(stream, *name) for name in gone]
+        new = [(*name, last.version, moment, stream) for name, moment in due]
+        if taken:
+            into["next"].append((*new.pop(0), *taken))
+        into["due"] += new
     into["tags"] += [(tag, stream) for tag in append.plan.tags]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.runtime.store.committer import BATCH_APPENDS, Pending
-from services.runtime.store.rows import chained, due_moments
+from services.runtime.store.rows import chained, due_rows
 
 NEVER = 2**63 - 1
 
@@ -293,23 +293,15 @@ NO_WORK = (None,) * 5
 def due_down(place: int, pending: Pending, at: int, into: Rows) -> Sequence[Any]:
     """The first due row of an append and the one whose place it takes, as `asked` has them; adds
     the others by part."""
-    append, known = pending.append, pending.follows.due
-    stream, moments = append.stream, due_moments(append, at)
-    names = {*append.plan.done, *moments}
-    gone = list(names if known is None else names & known)
-    due = list(moments.items())
-    taken: tuple[str | None, str | None] = (None, None)
-    first: tuple[str | None, str | None] = (None, None)
-    moment = None
-    if due:
-        first, moment = due.pop(0)
-        into["next"] = []
-        if gone:
-            taken = gone.pop()
-    into_gone = [(place, stream, *name) for name in gone]
-    if into_gone:
-        into["gone"] += into_gone
-    if due:
+    stream = pending.append.stream
+    taken, gone, due = due_rows(pending.append, pending.follows.due, at)
+    if gone:
+        into["gone"] += [(place, stream, *name) for name in gone]
+    if not due:
+        return NO_WORK
+    into["next"] = []
+    (first, moment), *others = due
+    if others:
         last = pending.rows[-1].version
-        into["due"] += [(place, stream, *name, last, each) for name, each in due]
-    return (*taken, *first, moment)
+        into["due"] += [(place, stream, *name, last, each) for name, each in others]
+    return (*(taken or (None, None)), *first, moment)
