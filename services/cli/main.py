@@ -26,6 +26,8 @@ COMMANDS = {
     "verify": "check receipts, with no server",
     "fairness": "shuffle many decks and judge how even they are",
     "dispute": "complain about a game; judge complaints, with evidence and chips",
+    "me": "see and keep what is held about you, or have yourself erased",
+    "players": "see what is held about a player, erase a player, as an operator",
     "wallet": "look at chips: balance, statement, grants, trial balance",
     "token": "sign a token, for an operator or a tool",
     "scenario": "run rulings written as data",

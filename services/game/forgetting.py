@@ -16,11 +16,11 @@ from services.game.arbitration import Disputes
 from services.game.connections import Connections
 from services.game.disputes import CLAIM_TAG
 from services.game.games import Games
-from services.game.texts import Texts, dispute_texts
+from services.game.texts import Texts
 from services.kernel.envelope import Head
 from services.kernel.errors import Refused, precondition
 from services.runtime.database import read
-from services.runtime.shredding import shred
+from services.runtime.shredding import Shredder
 from services.runtime.store.schema import events, tags
 from services.runtime.streams import refusals
 
@@ -38,6 +38,8 @@ class Forgetting:
     disputes: Disputes
     texts: Texts
     connections: Connections
+    remains: Shredder
+    """Of texts in an embedded database's file."""
 
     async def check(self, player: str, *, leave_claims: bool) -> None:
         """Raise Refused GAME_RUNNING, DISPUTE_OPEN, CLAIM_OPEN unless he may be erased.
@@ -65,7 +67,7 @@ class Forgetting:
             await self.connections.flush()
             async for seats in self._seats(player):
                 removed += await self.connections.erase(seats)
-            await shred(self.engine, dispute_texts.name)
+            await self.remains.shred()
         return texts, removed
 
     async def _runs(self, head: Head) -> bool:

@@ -40,7 +40,7 @@ from services.game.reactions import WORK_AT_ONCE, Reactions
 from services.game.rulebook import UNKNOWN_RULES
 from services.game.servicer import GameServicer
 from services.game.steps import Steps
-from services.game.texts import Texts
+from services.game.texts import Texts, dispute_texts
 from services.game.verdicts import Verdicts
 from services.game.watching import Watching
 from services.kernel.envelope import Claimed, Plan
@@ -50,6 +50,7 @@ from services.runtime.feed import Feed
 from services.runtime.keys import load_private, public_keys
 from services.runtime.relay import Relay
 from services.runtime.server import Process, Service, run
+from services.runtime.shredding import Shredder
 from services.runtime.store.api import StoreUnavailable
 from services.runtime.store.partitions import Partitions
 
@@ -121,7 +122,8 @@ async def compose(process: Process) -> Service:
         game_pb2_grpc.add_GameServiceServicer_to_server(servicer, server)
         verdicts = Verdicts(engine, store, peers, auditors, disputes)
         evidence = Evidence(engine, games, peers, accesses, connections, outages)
-        forgetting = Forgetting(engine, games, disputes, texts, connections)
+        remains = Shredder(engine, dispute_texts.name)
+        forgetting = Forgetting(engine, games, disputes, texts, connections, remains)
         auditor = AuditServicer(
             games, verdicts, disputes, accesses, process.seal_key, evidence, forgetting
         )

@@ -35,7 +35,7 @@ from services.lobby.start import PASSING
 from services.lobby.tables import Request, Tables
 from services.runtime import log
 from services.runtime.clients import Client
-from services.runtime.shredding import shred
+from services.runtime.shredding import Shredder
 from services.runtime.store.api import StoreUnavailable
 
 LOOK_S = 1.0
@@ -63,7 +63,7 @@ class Erasing:
         tokens_ms: int,
         pause_ms: int = PAUSE_MS,
     ) -> None:
-        self._engine = engine
+        self._remains = Shredder(engine, players_table.name)
         self._erasures = erasures
         self._players = players
         self._tables = tables
@@ -139,7 +139,7 @@ class Erasing:
                 self._players.forget([erasure.player])
                 return removed
             case Step.ERASED:
-                await shred(self._engine, players_table.name)
+                await self._remains.shred()
                 return await self._erasures.rest(erasure)
             case Step.SHREDDED:
                 await self._stand_up(erasure)

@@ -24,6 +24,33 @@ PAUSE_S = 0.05
 AGAIN_MS = 2_000
 
 
+class Shredder:
+    """Shreds a table for many who ask: those who ask while it is at it share the next round, and
+    rounds are `pause_s` apart, so that writers find their time however many ask."""
+
+    def __init__(self, engine: AsyncEngine, table: str, pause_s: float = 1.0) -> None:
+        self._engine = engine
+        self._table = table
+        self._pause_s = pause_s
+        self._turn = asyncio.Lock()
+        self._begun = self._done = 0
+        self._not_before = 0.0
+
+    async def shred(self) -> None:
+        """Return once a round has been done that began after this call; raises as `shred` does."""
+        asked, clock = self._begun, asyncio.get_running_loop().time
+        async with self._turn:
+            if self._done > asked:
+                return
+            await asyncio.sleep(self._not_before - clock())
+            self._begun += 1
+            try:
+                await shred(self._engine, self._table)
+            finally:
+                self._not_before = clock() + self._pause_s
+            self._done = self._begun
+
+
 async def shred(engine: AsyncEngine, table: str) -> None:
     """Leave nothing of removed rows of a table in a SQLite file; nothing to do on PostgreSQL.
 

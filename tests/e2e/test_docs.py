@@ -18,6 +18,7 @@ from services.runtime.settings import settings_table
 ROOT = Path(__file__).parents[2]
 KOZYR = [sys.executable, "-m", "services.cli.main"]
 DOCUMENTS = ("README.md", "deploy/README.md")
+ID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 SHELL = (". ", "export ")
 """What only prepares a person's shell."""
 SERVED = re.compile(r"^kozyr (up|serve|migrate|keygen)\b")
@@ -113,6 +114,33 @@ async def test_the_transcript_of_a_dispute_can_be_repeated(tmp_path: Path) -> No
         named = re.findall(r"^\| (`.*`) \|", text, re.MULTILINE)
         parts = set(re.findall(r"`(\w+)`", " ".join(named)))
         assert parts == evidence.keys() - {"format"}
+
+
+async def test_the_transcript_of_an_erasure_can_be_repeated(tmp_path: Path) -> None:
+    """After a game of Azi that the player has left; what is said differs by ids and numbers."""
+    text = (ROOT / "docs" / "privacy.md").read_text("utf-8")
+    shown = re.findall(r"^    \$ (kozyr .*)\n((?:    .+\n)+)", text, re.MULTILINE)
+    assert len(shown) > 5
+    (documented,) = {found for typed, _ in shown for found in re.findall(ID, typed)}
+    async with Stack(tmp_path / "data", environment={"KOZYR_BOT_DELAY_MS": "0"}):
+        await run("kozyr play azi --seats 3 --name Zurab", tmp_path, typed="q\n" * 3)
+        async with asyncio.timeout(60):
+            while not (await run("kozyr wallet statement --most 1", tmp_path)).count("settle"):
+                await asyncio.sleep(0.2)
+        player = (await run("kozyr me show", tmp_path)).split()[0]
+        for typed, answer in shown:
+            code = 1 if "CHIPS_LEFT" in answer else 0
+            said = await run(typed.replace(documented, player), tmp_path, code=code)
+            left_out = ("what games acknowledged to you",)
+            lines = [line for line in said.splitlines() if not line.startswith(left_out)]
+            assert {shape(line) for line in lines} == {
+                shape(line) for line in answer.splitlines() if line.strip()
+            }
+
+
+def shape(line: str) -> str:
+    """A line without what differs from run to run."""
+    return re.sub(r"[-\d]+", "0", re.sub(ID, "ID", " ".join(line.split())))
 
 
 @pytest.mark.parametrize("command", every(SERVED.pattern))

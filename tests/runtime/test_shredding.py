@@ -2,16 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from types import NoneType
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.kernel.errors import Refused
+from services.runtime import shredding
 from services.runtime.database import close_engine, open_engine, read, write
-from services.runtime.shredding import shred
+from services.runtime.shredding import Shredder, shred
+from services.runtime.store.api import StoreUnavailable
 
 MADE = (
     "CREATE TABLE people (id BLOB NOT NULL, name TEXT, more BLOB, CONSTRAINT pk PRIMARY KEY (id))",
@@ -116,3 +120,40 @@ async def test_writers_wait_meanwhile(engine: AsyncEngine) -> None:
     async with read(engine) as connection:
         count = (await connection.execute(text("SELECT count(*) FROM people"))).scalar_one()
     assert count == len(there) + 20
+
+
+@dataclass
+class Rounds:
+    """Stands in for shredding: counts, waits for the gate, fails while it is told to."""
+
+    begun: int = 0
+    failing: bool = False
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def shred(self, _engine: AsyncEngine, _table: str) -> None:
+        """A round."""
+        self.begun += 1
+        await self.gate.wait()
+        if self.failing:
+            self.failing = False
+            raise StoreUnavailable("once")
+
+
+async def test_those_who_ask_together_share_a_round(
+    engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks while a round is under way is served by the next, and a failed one serves nobody."""
+    rounds, shredder = Rounds(), Shredder(engine, "people", pause_s=0)
+    monkeypatch.setattr(shredding, "shred", rounds.shred)
+    first = [asyncio.ensure_future(shredder.shred()) for _ in range(5)]
+    while not rounds.begun:
+        await asyncio.sleep(0)
+    later = [asyncio.ensure_future(shredder.shred()) for _ in range(5)]
+    await asyncio.sleep(0)
+    rounds.gate.set()
+    await asyncio.gather(*first, *later)
+    assert rounds.begun == 2
+    rounds.failing = True
+    outcomes = await asyncio.gather(*(shredder.shred() for _ in range(3)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [StoreUnavailable, NoneType, NoneType]
+    assert rounds.begun == 4
