@@ -71,10 +71,12 @@ def replay(rows: Sequence[Recorded]) -> Iterator[Append]:
     """The log's appends with the states between them."""
     state = State()
     for group in appends(rows):
-        events = tuple(map(decode, group))
+        events: tuple[Event, ...] = ()
         after = state
-        for row, event in zip(group, events, strict=True):
+        for row in group:
+            event = decode(row)
             after = evolve(after, event, row.recorded_at)
+            events += (event,)
         yield _append(group, events, state, after)
         state = after
 
@@ -138,10 +140,11 @@ def command_of(step: Append, game_id: UUID) -> domain.GameCommand:
     """The command that must have led to this append; raises ValueError if none could have."""
     first = step.events[0]
     match first:
-        case EngineEvent() | PlayerReturned():
-            # Who chose the move shows only where a player comes back to his seat.
-            by_bot = not isinstance(first, PlayerReturned)
-            return _engine_command(step, by_bot=by_bot)
+        # Who chose the move shows only where a player comes back to his seat.
+        case EngineEvent():
+            return _engine_command(step, by_bot=True)
+        case PlayerReturned():
+            return _engine_command(step, by_bot=False)
         case GameOpened():
             return _open_command(first, game_id)
         case GameCancelled():
