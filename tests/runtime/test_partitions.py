@@ -9,6 +9,7 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from sqlalchemy import event
 from structlog.testing import capture_logs
 
 from services.kernel.envelope import Due, Plan
@@ -16,6 +17,7 @@ from services.kernel.ids import uuid7
 from services.runtime.database import close_engine, open_engine, read
 from services.runtime.migrate import NoSuchRole, migrate
 from services.runtime.store import migrations
+from services.runtime.store.migrations.r0002_months import PARTITIONS_TURN
 from services.runtime.store.partitions import AHEAD, Partitions, PartitionsRunOut
 from services.runtime.store.postgres import PostgresWriter
 from services.runtime.store.sql import SqlStore
@@ -178,6 +180,29 @@ async def test_replicas_make_what_is_missing_at_the_same_time(
     place = f"WHERE stream = '{fresh}'"
     (found,) = await rows(postgres_url, "tableoid::regclass::text", "events", place)
     assert found == (f"events_{name}",)
+
+
+async def test_who_finds_the_turn_taken_comes_again(
+    service: SqlStore, service_url: str, postgres_url: str
+) -> None:
+    """Whoever has it may be at another table, and leave this one to us."""
+    (_, (year, month), *_) = months()
+    name = f"{year}_{month + 1:02}"
+    await run(postgres_url, *(f"DROP TABLE {table}_{name}" for table in TABLES))
+    looked = asyncio.Event()
+
+    def note(*given: Any) -> None:
+        if "missing_partitions" in given[2]:
+            looked.set()
+
+    event.listen(service._engine.sync_engine, "after_cursor_execute", note)
+    other = await asyncpg.connect(postgres_url.replace("+asyncpg", ""))
+    await other.execute(f"SELECT pg_advisory_lock({PARTITIONS_TURN})")
+    making = asyncio.create_task(Partitions(service._engine).make())
+    await looked.wait()
+    await other.close()
+    assert await making
+    assert await run(service_url, "SELECT count(*) FROM missing_partitions(3)") == [(0,)]
 
 
 async def test_a_month_that_was_not_made_in_time_is_not_lost(

@@ -22,6 +22,10 @@ EVERY_S = 3_600.0
 RETRY_S = 300.0
 SHORT_S = 7 * 86_400.0
 """Health fails when what has been made will last no longer."""
+TURN_S = 0.05
+TURNS = 100
+"""One replica at a time makes one table's. Each that found the turn taken may have left a table to
+another that did the same, so it comes again, so often at most, until none is missing."""
 
 TABLES = ("events", "event_secrets")
 MAKE = text("SELECT make_partitions(:wanted, :ahead)")
@@ -61,6 +65,19 @@ class Partitions:
 
     async def make(self) -> bool:
         """Makes what is missing; False while something is, with a line in the log if it failed."""
+        left, problem = await self._make()
+        for _ in range(TURNS):
+            if left is None or problem:
+                break
+            await asyncio.sleep(TURN_S)
+            left, problem = await self._make()
+        if problem:
+            log.get().error("partitions_not_made", **problem)
+        return left is None and not problem
+
+    async def _make(self) -> tuple[float | None, Mapping[str, str]]:
+        """Makes what is missing of each table whose turn is free; for how many seconds there are
+        partitions, None where none is missing, and what went wrong."""
         problem: dict[str, str] = {}
         left: float | None = None
         try:
@@ -76,6 +93,4 @@ class Partitions:
             self._lasts_until = float("inf") if left is None else self._clock() + left
         except (StoreUnavailable, *DATABASE_ERRORS) as error:
             problem = log.failure(error)
-        if problem:
-            log.get().error("partitions_not_made", **problem)
-        return left is None and not problem
+        return left, problem
