@@ -9,6 +9,11 @@ REQUEST_ID_MAX = 64
 
 def uuid7(at_ms: int, random: bytes) -> UUID:
     """A version 7 UUID (RFC 9562) from a Unix time in milliseconds and 10 random bytes."""
+    return UUID(bytes=uuid7_octets(at_ms, random))
+
+
+def uuid7_octets(at_ms: int, random: bytes) -> bytes:
+    """The 16 octets of such a UUID."""
     if len(random) != RANDOM_BYTES:
         raise ValueError(f"{RANDOM_BYTES} random bytes are needed")
     bits = int.from_bytes(random, "big")
@@ -17,7 +22,7 @@ def uuid7(at_ms: int, random: bytes) -> UUID:
     value |= (bits >> 68 & 0xFFF) << 64
     value |= 0b10 << 62
     value |= bits & (2**62 - 1)
-    return UUID(int=value)
+    return value.to_bytes(16)
 
 
 def parse_uuid(text: str) -> UUID | None:

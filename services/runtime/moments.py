@@ -2,11 +2,13 @@
 
 import secrets
 import time
+from typing import AnyStr
 from uuid import UUID
 
+from asyncpg.pgproto import pgproto
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from services.kernel.ids import RANDOM_BYTES, uuid7
+from services.kernel.ids import RANDOM_BYTES, uuid7_octets
 
 
 def timestamp(at: int) -> Timestamp:
@@ -16,4 +18,15 @@ def timestamp(at: int) -> Timestamp:
 
 def new_id() -> UUID:
     """A new UUIDv7 of this moment, by this machine's clock."""
-    return uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES))
+    octets = uuid7_octets(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES))
+    return quick_uuid(octets)
+
+
+def quick_uuid(given: AnyStr) -> UUID:
+    """A UUID from its octets or its text, of the kind that asyncpg reads from PostgreSQL.
+
+    It is equal to the library's, and made, hashed, compared and written in a fraction of the time.
+    Raises ValueError.
+    """
+    made: UUID = pgproto.UUID(given)
+    return made

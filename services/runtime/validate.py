@@ -14,7 +14,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from services.kernel.errors import invalid
-from services.kernel.ids import REQUEST_ID_MAX, parse_uuid
+from services.kernel.ids import REQUEST_ID_MAX
+from services.runtime.moments import quick_uuid
 
 TEXT_MAX = 1_024
 """Longest text of any request field, in characters."""
@@ -65,8 +66,11 @@ def uuid(field: str, value: str) -> UUID:
     """A UUID in lower-case canonical text."""
     if not value:
         raise invalid(field, "is required")
-    parsed = parse_uuid(value)
-    if parsed is None:
+    try:
+        parsed = quick_uuid(value)
+    except ValueError:
+        parsed = None
+    if parsed is None or str(parsed) != value:
         raise invalid(field, "must be a UUID in lower case")
     return parsed
 
