@@ -6,10 +6,10 @@ request that was answered before, by the database or earlier in the batch, is an
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from dataclasses import dataclass, field
 from uuid import UUID
 
+from engines.records import maker
 from services.kernel.errors import invalid
 from services.wallet.books import (
     Account,
@@ -19,7 +19,6 @@ from services.wallet.books import (
     GameState,
     Posting,
     Reservation,
-    ReservationState,
     Table,
     Transfer,
     evolve,
@@ -36,6 +35,7 @@ from services.wallet.domain import (
     game_of,
     has_expired,
 )
+from services.wallet.steps import GameSteps, SeatSteps
 
 SELF = "service:wallet"
 """Who gives expired reservations back."""
@@ -151,6 +151,10 @@ class Writing:
     """All accounts and games that were known, as they are after the batch."""
 
 
+_books, _table = maker(Books), maker(Table)
+_answer, _recorded = maker(Answer), maker(Recorded)
+
+
 def wanted(asked: Iterable[Asked]) -> Wanted:
     """What commands must know to be decided."""
     accounts: set[UUID] = set()
@@ -223,7 +227,7 @@ class Batch:
         self.is_idle |= change == NOTHING
         self._enter(change, game, after, request)
         if request is not None:
-            self.answers[request.key] = Answer(request.body_hash, response)
+            self.answers[request.key] = _answer(request.body_hash, response)
         return response
 
     def has_changed(self) -> bool:
@@ -288,12 +292,13 @@ class Batch:
         elif isinstance(command, OpenAccount | Grant | Forfeit):
             held = self.held.get(command.account, 0)
         known = [self.accounts.get(i) for i in accounts_of(command, table.seats)]
-        return Books(
+        return _books(
             self.found.now,
             {account.id: account for account in known if account is not None},
             table.game,
             reservations,
             held,
+            None,
         )
 
     def _expire(self, game: UUID) -> None:
@@ -312,11 +317,11 @@ class Batch:
         self.postings += change.postings
         if change.transfer is not None:
             who = (SELF, None) if request is None else (request.subject, request.id)
-            self.transfers.append(Recorded(change.transfer, *who))
+            self.transfers.append(_recorded(change.transfer, *who))
         if game is None or (change.game is None and not change.reservations):
             return
         before = self.tables.get(game, NO_TABLE).seats
-        self.tables[game] = Table(after.game, after.reservations)
+        self.tables[game] = _table(after.game, after.reservations)
         for reservation in change.reservations:
             made = reservation.number > len(before)
             if made:
@@ -331,73 +336,9 @@ def held_in(reservation: Reservation) -> int:
     return reservation.chips if reservation.is_held else 0
 
 
-@dataclass(slots=True)
-class SeatSteps:
-    """The steps that reservations take: made, pinned, ended; and the accounts they are of."""
-
-    made: list[Reservation] = field(default_factory=list)
-    pinned: list[UUID] = field(default_factory=list)
-    ended: list[Reservation] = field(default_factory=list)
-    holders: list[UUID] = field(default_factory=list)
-
-    def step(self, was: Sequence[Reservation], seats: Sequence[Reservation]) -> None:
-        """From what a game's were to what they are."""
-        for before, seat in zip_longest(was, seats):
-            if before is seat:
-                continue
-            self.holders.append(seat.account)
-            if before is None:
-                self.made.append(as_made(seat))
-            state = ReservationState.PENDING if before is None else before.state
-            if seat.state is state:
-                continue
-            if state is ReservationState.PENDING and seat.state is not ReservationState.VOIDED:
-                self.pinned.append(seat.id)
-            if not seat.is_held:
-                self.ended.append(seat)
-
-
-@dataclass(slots=True)
-class GameSteps:
-    """The steps that games take: made, pinned, ended; what they were seen as; all that changed."""
-
-    seen: dict[UUID, GameState] = field(default_factory=dict)
-    made: list[Game] = field(default_factory=list)
-    pinned: list[UUID] = field(default_factory=list)
-    ended: list[Game] = field(default_factory=list)
-    changed: set[UUID] = field(default_factory=set)
-
-    def step(self, was: Table, table: Table) -> None:
-        """From what a game was to what it is; one that never had a seat may begin voided."""
-        game, state = table.game, GameState.OPEN
-        if game is None:
-            return
-        self.changed.add(game.id)
-        if was.game is not None:
-            state = self.seen[game.id] = was.game.state
-        elif game.state is GameState.VOIDED and not table.seats:
-            self.made.append(game)
-            return
-        else:
-            self.made.append(Game(game.id))
-        if game.state is state:
-            return
-        if state is GameState.OPEN and game.state is not GameState.VOIDED:
-            self.pinned.append(game.id)
-        if game.state is not GameState.PINNED:
-            self.ended.append(game)
-
-
 def tables_of(games: Mapping[UUID, Game], reservations: Iterable[Reservation]) -> dict[UUID, Table]:
     """Whole games with their reservations in the order of their numbers."""
     seats: dict[UUID, list[Reservation]] = {}
     for reservation in sorted(reservations, key=lambda r: r.number):
         seats.setdefault(reservation.game, []).append(reservation)
     return {key: Table(game, tuple(seats.get(key, ()))) for key, game in games.items()}
-
-
-def as_made(reservation: Reservation) -> Reservation:
-    """A reservation as it was when it was made."""
-    if reservation.state is ReservationState.PENDING:
-        return reservation
-    return replace(reservation, state=ReservationState.PENDING, paid_in=0, paid_out=0, reason=None)

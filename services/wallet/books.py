@@ -7,9 +7,10 @@ microseconds of the database's clock.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import pairwise
+from operator import attrgetter
 from uuid import UUID
 
+from engines.records import maker
 from services.kernel.errors import Refused, invalid, not_found, precondition
 
 ISSUER = UUID(int=1)
@@ -197,6 +198,10 @@ class Change:
     moved: tuple[Account, ...] = ()
 
 
+_account_number = attrgetter("account.int")
+_account, _posting, _books, _change = maker(Account), maker(Posting), maker(Books), maker(Change)
+
+
 def post(
     accounts: Mapping[UUID, Account], transfer: Transfer
 ) -> tuple[tuple[Posting, ...], tuple[Account, ...]]:
@@ -211,9 +216,9 @@ def post(
         if before is None:
             raise unknown_account(leg.account)
         version, balance = before.version + 1, _balance(before, leg.chips)
-        moved.append(Account(before.id, before.kind, balance, version))
+        moved.append(_account(before.id, before.kind, balance, version))
         postings.append(
-            Posting(transfer.id, before.id, version, leg.chips, before.balance, balance)
+            _posting(transfer.id, before.id, version, leg.chips, before.balance, balance)
         )
     return tuple(postings), tuple(moved)
 
@@ -230,7 +235,7 @@ def posted(
     if opened:
         accounts = {**accounts, **{account.id: account for account in opened}}
     postings, moved = post(accounts, transfer)
-    return Change(opened, transfer, game, reservations, postings, moved)
+    return _change(opened, transfer, game, reservations, postings, moved)
 
 
 def check_chips(field: str, chips: int) -> None:
@@ -249,7 +254,7 @@ def evolve(books: Books, change: Change) -> Books:
         for reservation in change.reservations:
             seats[reservation.number - 1 : reservation.number] = [reservation]
         reservations = tuple(seats)
-    return Books(
+    return _books(
         books.now,
         accounts,
         change.game or books.game,
@@ -261,12 +266,12 @@ def evolve(books: Books, change: Change) -> Books:
 
 def _in_order(legs: Sequence[Leg]) -> list[Leg]:
     """Legs by their accounts, the order in which all transfers post."""
-    ordered = sorted(legs, key=lambda leg: leg.account.int)
-    if len(legs) < 2 or any(a.account == b.account for a, b in pairwise(ordered)):
+    chips = [leg.chips for leg in legs]
+    if len(legs) < 2 or len({leg.account for leg in legs}) < len(legs):
         raise precondition("UNBALANCED", "a transfer has two or more legs of different accounts")
-    if sum(leg.chips for leg in legs) or not all(leg.chips for leg in legs):
+    if sum(chips) or 0 in chips:
         raise precondition("UNBALANCED", "the legs of a transfer sum to zero, and none is zero")
-    return ordered
+    return sorted(legs, key=_account_number)
 
 
 def _balance(account: Account, chips: int) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 from uuid import UUID
 
+from engines.records import maker
 from services.kernel.errors import Kind, Refused, invalid, precondition
 from services.wallet.books import (
     CHIPS_MAX,
@@ -41,6 +42,8 @@ from services.wallet.compensation import (
 TTL_MS_MIN = 100
 TTL_MS_MAX = 3_600_000
 """How long a reservation may be held without being pinned: up to an hour."""
+_leg, _transfer, _reservation = maker(Leg), maker(Transfer), maker(Reservation)
+
 EXPIRED = "EXPIRED"
 """The reason of a reservation that went back by itself."""
 
@@ -255,16 +258,14 @@ def _reserve(books: Books, command: Reserve, transfer_id: UUID) -> Change:
     if escrow is not None and escrow.kind is not AccountKind.ESCROW:
         raise Refused(Kind.EXISTS, "ACCOUNT_EXISTS", "the game's id is that of another account")
     opened = () if escrow is not None else (Account(command.game, AccountKind.ESCROW),)
-    made = Reservation(
-        id=command.id,
-        game=command.game,
-        number=1 + sum(r.game == command.game for r in books.reservations),
-        account=account.id,
-        chips=command.chips,
-        expires_at=books.now + command.ttl_ms * 1_000,
+    number = 1 + sum(r.game == command.game for r in books.reservations)
+    expires_at = books.now + command.ttl_ms * 1_000
+    made = _reservation(
+        *(command.id, command.game, number, account.id, command.chips, expires_at),
+        *(ReservationState.PENDING, 0, 0, None),
     )
-    legs = (Leg(account.id, -command.chips), Leg(command.game, command.chips))
-    transfer = Transfer(transfer_id, TransferKind.RESERVE, legs, command.game)
+    legs = (_leg(account.id, -command.chips), _leg(command.game, command.chips))
+    transfer = _transfer(transfer_id, TransferKind.RESERVE, legs, command.game, None)
     return posted(books, transfer, opened, game, (made,))
 
 
