@@ -61,7 +61,8 @@ class Found:
 class Disputes:
     """All disputes of a store. `key` signs page tokens.
 
-    A ruling that moves more than `alone_chips` waits for a second operator. `expect` is told of the
+    A ruling that moves more than `alone_chips`, together with what rulings on the same game moved
+    without a second operator, waits for one. `expect` is told of the
     work that an append asks for.
     """
 
@@ -143,7 +144,7 @@ class Disputes:
         transfers = await self._peers.transfers(str(game_id))
         ruled.rulings_before = rulings.rulings_before(paid, transfers)
         ruled.moves.extend(rulings.moves_of(request, state, paid))
-        ruled.needs_approval = rulings.moved(ruled.moves) > self._alone_chips
+        ruled.needs_approval = rulings.moved_alone(ruled, paid) > self._alone_chips
 
     async def approve(
         self, request: audit_pb2.ApproveRulingRequest, caller: Caller

@@ -181,10 +181,12 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         self, request: audit_pb2.ListDisputesRequest, context: Any
     ) -> audit_pb2.ListDisputesResponse:
         """All disputes for operators; for players their own, or those about a game of theirs."""
+        game_id = None
         if request.game_id:
             game_id = requests.game_id("game_id", request.game_id)
             if caller().role is not Role.OPERATOR:
                 seat_of((await self._games.load(game_id)).state, caller())
+        await self._accesses.note(game_id, "disputes")
         return await self._disputes.page(request, caller())
 
     async def GetDispute(
@@ -240,6 +242,7 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
         self, request: audit_pb2.ListClaimsRequest, context: Any
     ) -> audit_pb2.ListClaimsResponse:
         """What the reserve paid for players."""
+        await self._accesses.note(None, "claims")
         return await self._disputes.claims(request)
 
     async def CollectClaim(

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from services.game import audit, tree
 from services.game.accesses import ACCESSES
 from services.game.audit import Fault
+from services.game.dispute_audit import dispute_faults
 from services.game.disputes import DISPUTE_VERSION
 from services.game.endings import end_faults
 from services.game.listing import listing_faults
@@ -20,7 +21,6 @@ from services.game.tree import Leaf, leaves
 from services.kernel.envelope import Head, Recorded
 from services.runtime.database import read
 from services.runtime.slices import finished
-from services.runtime.store import chain
 from services.runtime.store.api import Damaged, Log, Store, StoreUnavailable
 from services.runtime.store.schema import events, heads
 from services.runtime.store.sealing import KeyUnknown
@@ -143,7 +143,7 @@ async def check_game(
     if not faults and is_game:
         faults, state = await finished(audit.examining(game_id, rows, head))
     elif not faults:
-        faults = _verify_chain(game_id, rows, head)
+        faults = dispute_faults(game_id, rows, head)
     if rows:
         faults = [*faults, *covered_faults(kept, rows)]
     if not any(fault.kind == "DAMAGED" for fault in faults):
@@ -166,11 +166,6 @@ async def _read(store: Store, game_id: UUID) -> tuple[Head | None, list[Recorded
         head = await store.head(game_id)
         return head, [], [Fault(damage.version, "DAMAGED", damage.problem)]
     return head, rows, []
-
-
-def _verify_chain(stream: UUID, rows: Sequence[Recorded], head: Head | None) -> list[Fault]:
-    broken = chain.verify(rows, head)
-    return [] if broken is None else [Fault(broken.version, "CHAIN_BROKEN", broken.problem)]
 
 
 def _there(head: Head | None, rows: Sequence[Recorded], kept: Sequence[Leaf]) -> list[Fault]:

@@ -84,3 +84,12 @@ def correction(moves: Sequence[audit_pb2.ChipMove], players: set[str]) -> dict[s
 def moved(moves: Iterable[stored.DisputeMove]) -> int:
     """How many chips change hands."""
     return sum(move.chips for move in moves if move.chips > 0)
+
+
+def moved_alone(ruled: stored.DisputeRuled, paid: Sequence[Dispute]) -> int:
+    """How many chips change hands by a ruling and by those on the game that nobody approved.
+
+    They are counted together, so that no large ruling is made of small ones.
+    """
+    earlier = (each.ruled for each in paid if each.ruled is not None and not each.approved)
+    return moved(ruled.moves) + sum(moved(each.moves) for each in earlier)

@@ -202,7 +202,8 @@ class Settings(BaseSettings):
     ruling_alone_chips: int = Field(
         default=10_000,
         ge=0,
-        description="A ruling on a dispute that moves more chips needs a second operator.",
+        description="A ruling on a dispute that moves more chips, together with what rulings on "
+        "the same game moved without one, needs a second operator.",
     )
     outage_ms: int = Field(
         default=3_000,

@@ -36,6 +36,11 @@ ABOUT_NOTHING_OF_OTHERS = {
     "ListPlayers",  # names, for whoever knows the ids
 }
 """RPCs that players may call and that name none of `THINGS`, and why that is in order."""
+NO_LOOKS = {
+    *("ListLogs", "ListGames", "ListCheckpoints", "GetConsistencyProof", "GetCoverage"),
+    "ListAccesses",
+}
+"""RPCs by which an operator sees heads, ids and counts alone, and who looked at what."""
 NUMBERS = itertools.count(1)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -102,6 +107,7 @@ def about(method: MethodDescriptor, field: str, thing: str, player: str) -> byte
         "player_id": player,
         "turn": 1,
         "chips": 20,
+        "key_id": "1",
         field: thing,
     }
     for each in request.DESCRIPTOR.fields:
@@ -194,6 +200,34 @@ async def test_every_rpc_that_players_may_call_has_been_thought_of() -> None:
     for_players = {method.name for _, method in rpcs() if Role.PLAYER in ACCESS[path(method)].roles}
     named = {row.values[1].name for row in rows()}
     assert for_players - named == ABOUT_NOTHING_OF_OTHERS
+
+
+async def test_every_look_of_an_operator_leaves_a_line(scene: Scene) -> None:
+    """Of every RPC of the game service that he may call and that changes nothing, but of lists of
+    heads and the like; what he changes stands in a log under his name."""
+    token = scene.house.token("operator")
+
+    async def newest() -> tuple[int, str]:
+        request = audit_pb2.ListAccessesRequest(page_size=1)
+        answer = await scene.house.send("game", "ListAccesses", request, token)
+        page = audit_pb2.ListAccessesResponse.FromString(answer.reply).accesses
+        return (page[0].number, page[0].action) if page else (0, "")
+
+    silent = set()
+    for service, method in rpcs():
+        named = [field.name for field in method.input_type.fields]
+        if service != "game" or not may(method, "operator") or "request_id" in named:
+            continue
+        field = next((name for name in named if name in THINGS), "")
+        raw = about(method, field, scene.theirs[field][0] if field else "", scene.one.player_id)
+        before, _ = await newest()
+        answer = await scene.house.ask(service, method, raw, token)
+        number, action = await newest()
+        if number == before:
+            silent.add(method.name)
+        else:
+            assert (number, action) == (before + 1, method.name), answer
+    assert silent == NO_LOOKS
 
 
 async def test_who_shares_a_game_does_not_share_a_complaint(scene: Scene) -> None:

@@ -103,6 +103,23 @@ async def test_many_chips_need_a_second_operator(tmp_path: Path, databases: Give
         assert await here.refused(here.omar, "WithdrawRuling", again) == "NOT_AWAITING_APPROVAL"
 
 
+async def test_a_large_ruling_is_not_made_of_small_ones(tmp_path: Path) -> None:
+    """What rulings on a game move without a second operator is counted together, whoever opened
+    the disputes, and in whichever direction; what was approved is not counted."""
+    async with court(tmp_path) as here:
+        chips = ALONE // 2
+        for player, moves in ((0, {"p0": chips, "p1": -chips}), (1, {"p1": chips, "p2": -chips})):
+            opened = await here.open(here.players[player])
+            await here.rule(opened, CORRECTION, **moves)
+            await here.until(opened, State.DISPUTE_STATE_CLOSED)
+        third = await here.open(here.players[0])
+        ruled = await here.rule(third, CORRECTION, p0=1, p2=-1)
+        assert ruled.state == State.DISPUTE_STATE_AWAITING_APPROVAL
+        await here.ask(here.omar, "ApproveRuling", _approve(third))
+        await here.until(third, State.DISPUTE_STATE_CLOSED)
+        assert await here.sound()
+
+
 async def test_what_a_player_no_longer_has_comes_from_the_reserve(
     tmp_path: Path, databases: Given
 ) -> None:
