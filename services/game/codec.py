@@ -15,6 +15,7 @@ from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import variant_pb2
 
 from engines.api import InvalidOption
+from engines.records import maker
 from services.game import model
 from services.game.model import EngineEvent, Event, GameOpened, GameOpenedSecret
 from services.game.rulebook import RULEBOOK, unknown
@@ -26,6 +27,7 @@ from services.runtime.wire.games import octets
 from services.runtime.wire.mapping import Mapper
 
 SCHEMA = 1
+_new_event = maker(NewEvent)
 Upcaster = Callable[[bytes], bytes]
 UPCASTERS: dict[tuple[str, int], Upcaster] = {}
 """By name and schema of a stored event: its public octets as the next schema writes them. Pure."""
@@ -63,16 +65,16 @@ def encode(event: Event) -> NewEvent:
         case EngineEvent():
             variant = type(event.event).__module__.split(".")[1]
             name, payload, secret = wire.of(variant).encode_event(event.event)
-            return NewEvent(f"{variant}.{name}", SCHEMA, payload, secret)
+            return _new_event(f"{variant}.{name}", SCHEMA, payload, secret)
         case GameOpened():
             message = OPENED.to_wire(event)
             options = wire.of(event.rules.partition(" ")[0]).options.to_wire(event.options)
             getattr(message.options, event.rules.partition(" ")[0]).CopyFrom(options)
-            secret = octets(OPENED_SECRET.to_wire(event.secret))
+            secret = OPENED_SECRET.to_octets(event.secret)
             return NewEvent(f"{FRAME}.GameOpened", SCHEMA, octets(message), secret)
         case _:
             name = type(event).__name__
-            return NewEvent(f"{FRAME}.{name}", SCHEMA, octets(EVENTS[name].to_wire(event)))
+            return NewEvent(f"{FRAME}.{name}", SCHEMA, EVENTS[name].to_octets(event))
 
 
 def decode(row: Recorded) -> Event:

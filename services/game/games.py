@@ -1,7 +1,7 @@
 """Games on their streams: loading, changing, reading back."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from uuid import UUID
 
@@ -28,7 +28,8 @@ from services.runtime.store.sealing import KeyUnknown
 from services.runtime.streams import Change, Loaded, Outcome, Streams, refusals
 
 STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
-PLAYER = stored.Metadata(actor="player")
+PLAYER = stored.Metadata(actor="player").SerializeToString(deterministic=True)
+SERVER = stored.Metadata(actor="server").SerializeToString(deterministic=True)
 
 log = structlog.get_logger(__name__)
 
@@ -100,7 +101,7 @@ class Games:
             command,
             request_id=f"{scope}/{_request_id(request)}",
             body_hash=fingerprint(request),
-            metadata=stored.Metadata(actor="server"),
+            metadata=SERVER,
         )
 
     async def play(
@@ -143,7 +144,7 @@ class Games:
             command,
             request_id=request_id,
             body_hash=fingerprint(stored.Metadata(actor=metadata.actor, subject=request_id)),
-            metadata=metadata,
+            metadata=metadata.SerializeToString(deterministic=True),
         )
 
     async def credit(self, game_id: UUID, turn: int) -> bool:
@@ -210,7 +211,7 @@ class Games:
         *,
         request_id: str,
         body_hash: bytes,
-        metadata: stored.Metadata,
+        metadata: bytes,
     ) -> Outcome[State]:
         try:
             with refused_if_sealed():
@@ -219,7 +220,7 @@ class Games:
                     command,
                     request_id=request_id,
                     body_hash=body_hash,
-                    metadata=metadata.SerializeToString(deterministic=True),
+                    metadata=metadata,
                     deadline=_deadline if isinstance(command, domain.Play) else None,
                 )
         except Refused as refused:
@@ -230,11 +231,13 @@ class Games:
         return outcome
 
 
-@contextmanager
-def refused_if_sealed() -> Iterator[None]:
+class refused_if_sealed:  # noqa: N801 - reads as what it does
     """Turns a missing master key into what a caller is told: Refused LOG_SEALED."""
-    try:
-        yield
-    except KeyUnknown as error:
-        log.error("log_sealed", key=error.key_id)
-        raise sealed(error) from error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, KeyUnknown):
+            log.error("log_sealed", key=error.key_id)
+            raise sealed(error) from error

@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -63,6 +64,7 @@ def move_of(state: State, move: variant_pb2.Move) -> Any:
     )
 
 
+@lru_cache(maxsize=16_384)  # calls name the same few games again and again
 def game_id(field: str, text: str) -> UUID:
     """A game's id: a UUID version 7."""
     parsed = validate.uuid(field, text)

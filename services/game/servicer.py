@@ -120,7 +120,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         view = self._watching.steps.view(loaded.state.game_id, version, seat)
         if view is None:
             common = views.common_octets(outcome.state, outcome.appended.events[-1].hash)
-            view = common + views.own_view(outcome.state, seat).SerializeToString()
+            view = common + views.own_octets(outcome.state, seat)
         return nested(game_pb2.SubmitMoveResponse.VIEW_FIELD_NUMBER, view)
 
     async def LeaveGame(

@@ -50,9 +50,7 @@ class Told:
         """What this viewer is told."""
         shown = views.shown_event(rules, event, viewer)
         happening = views.happening(rules, row, event, shown)
-        octets = b""
-        if happening is not None:
-            octets = nested(STEP_HAPPENINGS, happening.SerializeToString())
+        octets = b"" if happening is None else nested(STEP_HAPPENINGS, happening)
         return cls(row, event, shown, octets)
 
 

@@ -5,7 +5,7 @@ that viewer may know.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from services.game.model import (
     DealSeeded,
     EngineEvent,
     Event,
+    FrameEvent,
     GameCancelled,
     GameFinished,
     GameOpened,
@@ -35,11 +36,15 @@ from services.kernel.envelope import Recorded
 from services.runtime.moments import timestamp
 from services.runtime.wire import games as wire
 from services.runtime.wire.framing import nested, numeral
-from services.runtime.wire.mapping import Fields, Mapper
+from services.runtime.wire.mapping import Mapper
 
 DEALS: Mapper[DealRevealed, view_pb2.DealRevealed] = Mapper(DealRevealed, view_pb2.DealRevealed)
 TABLES = {name: view_pb2.GameView.DESCRIPTOR.fields_by_name[name].number for name in wire.GAMES}
 """Where each game's table stands in a `GameView`."""
+HAPPENINGS = {
+    name: view_pb2.Happening.DESCRIPTOR.fields_by_name[name].number for name in wire.GAMES
+}
+"""Where each game's happenings stand in a `Happening`."""
 SEAT = view_pb2.GameView.SEAT_FIELD_NUMBER
 RESULTS: Mapper[Result, view_pb2.Result] = Mapper(Result, view_pb2.Result)
 
@@ -52,16 +57,7 @@ _LASTING: dict[UUID, tuple[tuple[Seat, ...], bytes]] = {}
 
 def game_view(state: State, viewer: int | None, head: bytes) -> view_pb2.GameView:
     """The game as this viewer sees it at the state's version."""
-    view = common_view(state, head)
-    view.MergeFrom(own_view(state, viewer))
-    return view
-
-
-def common_view(state: State, head: bytes) -> view_pb2.GameView:
-    """What all viewers see alike."""
-    view = lasting_view(state)
-    view.MergeFrom(passing_view(state, head))
-    return view
+    return view_pb2.GameView.FromString(common_octets(state, head) + own_octets(state, viewer))
 
 
 def lasting_view(state: State) -> view_pb2.GameView:
@@ -95,17 +91,18 @@ def passing_view(state: State, head: bytes) -> view_pb2.GameView:
     return view
 
 
-def own_view(state: State, viewer: int | None) -> view_pb2.GameView:
-    """What depends on who looks: his seat, and the table as he may know it."""
+def own_octets(state: State, viewer: int | None) -> bytes:
+    """What depends on who looks, serialised: his seat, and the table as he may know it."""
+    seat = b"" if viewer is None else numeral(SEAT, viewer)
     if state.engine is None:
-        return view_pb2.GameView(seat=viewer)
+        return seat
     shown = engine_for(state.rules).view(state.engine, viewer)
-    table: dict[str, Any] = {state.variant: wire.of(state.variant).view.to_fields(shown)}
-    return view_pb2.GameView(seat=viewer, **table)
+    return seat + nested(TABLES[state.variant], wire.of(state.variant).view.to_octets(shown))
 
 
 def common_octets(state: State, head: bytes) -> bytes:
-    """`common_view` serialised: octets of one message after those of another are both merged."""
+    """What all viewers see alike, serialised: octets of one message after those of another are
+    both merged."""
     game_id, seats = state.game_id, state.seats
     known = _LASTING.get(game_id)
     if known is None or known[0] is not seats:
@@ -119,13 +116,12 @@ def common_octets(state: State, head: bytes) -> bytes:
 class Shared:
     """A version of a game as anybody may see it, serialised once for all viewers.
 
-    `common` are the octets of `common_view`. `shown` is the table as the public sees it, `fields`
-    and `octets` the same on the wire.
+    `common` is what all see alike (`common_octets`). `shown` is the table as the public sees it,
+    `octets` the same on the wire.
     """
 
     common: bytes
     shown: Any = None
-    fields: Fields = field(default_factory=dict)
     octets: bytes = b""
 
 
@@ -135,9 +131,7 @@ def shared_view(state: State, head: bytes) -> Shared:
     if state.engine is None:
         return Shared(common)
     shown = engine_for(state.rules).view(state.engine, None)
-    mapper = wire.of(state.variant).view
-    fields = mapper.to_fields(shown)
-    return Shared(common, shown, fields, mapper.message(**fields).SerializeToString())
+    return Shared(common, shown, wire.of(state.variant).view.to_octets(shown))
 
 
 def view_octets(shared: Shared, state: State, viewer: int | None) -> bytes:
@@ -147,14 +141,14 @@ def view_octets(shared: Shared, state: State, viewer: int | None) -> bytes:
     view says the same; the rest is made from that view alone.
     """
     if state.engine is None:
-        return shared.common + own_view(state, viewer).SerializeToString()
+        return shared.common + own_octets(state, viewer)
     mapper, table = wire.of(state.variant).view, shared.octets
     if viewer is not None:
         shown = engine_for(state.rules).view(state.engine, viewer, shared.shown)
-        own = mapper.to_fields_beside(shown, shared.shown, shared.fields)
+        own = mapper.to_octets_beside(shown, shared.shown)
         if own is None:
-            return shared.common + own_view(state, viewer).SerializeToString()
-        table += mapper.message(**own).SerializeToString()
+            return shared.common + own_octets(state, viewer)
+        table += own
     table = nested(TABLES[state.variant], table)
     return shared.common + (table if viewer is None else numeral(SEAT, viewer) + table)
 
@@ -185,7 +179,7 @@ def happenings(
 ) -> list[view_pb2.Happening]:
     """What these events are to this viewer; events that are nothing to him are left out."""
     shown = (happening(rules, row, event, shown_event(rules, event, viewer)) for row, event in rows)
-    return [one for one in shown if one is not None]
+    return [view_pb2.Happening.FromString(octets) for octets in shown if octets is not None]
 
 
 def shown_event(rules: str, event: Event, viewer: int | None) -> Any:
@@ -213,19 +207,23 @@ def _clock(state: State) -> view_pb2.Clock:
     return view_pb2.Clock(deadline_time=deadline, turn_ms=state.turn_ms)
 
 
-def happening(rules: str, row: Recorded, event: Event, shown: Any) -> view_pb2.Happening | None:
-    """An event of which a viewer is shown `shown` (see `shown_event`), as he is told of it."""
+def happening(rules: str, row: Recorded, event: Event, shown: Any) -> bytes | None:
+    """An event of which a viewer is shown `shown` (see `shown_event`), as he is told of it: a
+    serialised `Happening`."""
     if shown is None:
         return None
-    what: dict[str, Any] = {}
+    told = view_pb2.Happening(version=row.version, recorded_time=timestamp(row.recorded_at))
     if isinstance(event, EngineEvent):
         variant = rules.partition(" ")[0]
-        what[variant] = wire.of(variant).happening.to_fields(shown)
-    at = timestamp(row.recorded_at)
-    told = view_pb2.Happening(version=row.version, recorded_time=at, **what)
+        what = nested(HAPPENINGS[variant], wire.of(variant).happening.to_octets(shown))
+        return told.SerializeToString() + what
+    _tell(event, told)
+    return told.SerializeToString()
+
+
+def _tell(event: FrameEvent, told: view_pb2.Happening) -> None:
+    """Say what an event of the service's own was; all see it alike."""
     match event:
-        case EngineEvent():
-            pass
         case GameOpened():
             told.opened.server_seed_hash = event.server_seed_hash
         case SeedCommitted():
@@ -261,4 +259,3 @@ def happening(rules: str, row: Recorded, event: Event, shown: Any) -> view_pb2.H
             told.cancelled.server_seed = event.server_seed
         case _:
             assert_never(event)
-    return told

@@ -2,10 +2,13 @@
 
 from typing import assert_never
 
+from engines.records import maker
 from services.game.model import Stage, State
 from services.game.pacing import Pace
 from services.game.rulebook import engine_for
 from services.kernel.envelope import Due, Plan
+
+_due, _plan = maker(Due), maker(Plan)
 
 
 def due_work(state: State, pace: Pace) -> dict[tuple[str, str], int]:
@@ -51,9 +54,7 @@ def plan(before: State, after: State, pace: Pace) -> Plan:
     if before.stage is Stage.ABSENT and after.stage is not Stage.CANCELLED:
         people = (s.player_id for s in after.seats if s.bot_level is None)
         tags = ("game", f"table:{after.table_id}", *(f"player:{player}" for player in people))
-    return Plan(
-        due=tuple(Due(*what, ms) for what, ms in later.items() if what not in earlier),
-        done=tuple(what for what in earlier if what not in later),
-        tags=tags,
-        ended=after.ended,
-    )
+    due = tuple([_due(*what, ms) for what, ms in later.items() if what not in earlier])
+    done = tuple([what for what in earlier if what not in later])
+    planned: Plan = _plan(due, done, tags, after.ended)
+    return planned

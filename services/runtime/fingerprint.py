@@ -2,7 +2,9 @@
 
 import hashlib
 import hmac
+from functools import cache
 
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 
@@ -12,6 +14,10 @@ def fingerprint(request: Message, key: bytes | None = None) -> bytes:
     With a key it is an HMAC, for requests that say what nobody may find out by trying all there
     could be.
     """
-    octets = request.SerializeToString(deterministic=True)
-    named = request.DESCRIPTOR.full_name.encode() + b"\0" + octets
+    named = _name(request.DESCRIPTOR) + request.SerializeToString(deterministic=True)
     return hashlib.sha256(named).digest() if key is None else hmac.digest(key, named, "sha256")
+
+
+@cache
+def _name(kind: Descriptor) -> bytes:
+    return kind.full_name.encode() + b"\0"

@@ -7,8 +7,7 @@ stream; the store decides who was first, and whoever was not loads the rest and 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -16,6 +15,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
+from engines.records import maker
 from services.kernel.decider import Decider, fold
 from services.kernel.envelope import Append, Appended, Plan, Recorded, appends
 from services.kernel.errors import Kind, Refused, invalid, precondition, unavailable
@@ -39,6 +39,8 @@ ROWS_AT_ONCE = 50
 """How many rows are folded in one go; others are served before the next."""
 
 log = structlog.get_logger(__name__)
+
+_append = maker(Append)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,16 +222,16 @@ class Streams(Generic[S, C, E]):
         at = max(loaded.recorded_at + 1, self._clock() + self._database_ahead)
         for event in new:
             state = decider.evolve(state, event, at)
-        append = Append(
-            stream=stream,
-            expected=loaded.version,
-            events=tuple(decider.encode(event) for event in new),
-            request_id=request_id,
-            body_hash=body_hash,
-            metadata=metadata,
-            plan=decider.plan(loaded.state, state),
-            not_after=None if deadline is None else deadline(loaded.state),
-            follows=loaded.hash,
+        append: Append = _append(
+            stream,
+            loaded.version,
+            tuple([decider.encode(event) for event in new]),
+            request_id,
+            body_hash,
+            metadata,
+            decider.plan(loaded.state, state),
+            None if deadline is None else deadline(loaded.state),
+            loaded.hash,
         )
         return Proposal(loaded, append, state, at)
 
@@ -391,31 +393,43 @@ def chained(stream: UUID, known: Loaded[Any], rows: list[Recorded]) -> list[Reco
     return rows
 
 
-@contextmanager
-def refusals() -> Iterator[None]:
+class refusals:  # noqa: N801 - reads as what it does
     """Turns what the store raises into what a caller is told."""
-    try:
-        yield
-    except StoreUnavailable as error:
-        log.warning("store_unavailable", problem=str(error))
-        raise unavailable("STORE_UNAVAILABLE", "The database does not answer.") from error
-    except Overloaded:
-        raise Refused(
-            Kind.EXHAUSTED,
-            "OVERLOADED",
-            "More is being written than the database takes in.",
-            retry_after_ms=200,
-        ) from None
-    except RequestReused:
-        problem = "was used before for another request"
-        raise invalid("request_id", problem, "REQUEST_ID_REUSED") from None
-    except Late:
-        raise precondition("DEADLINE_PASSED", "The time for this is over.") from None
-    except Damaged as error:
-        log.exception(
-            "log_damaged",
-            stream=str(error.stream),
-            version=error.version,
-            problem=error.problem,
-        )
-        raise damaged(error) from error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, Exception) and (refused := _refused(error)):
+            raise refused from error
+
+
+def _refused(error: Exception) -> Refused | None:
+    """What a caller is told of an error of the store; None where it is none."""
+    match error:
+        case StoreUnavailable():
+            log.warning("store_unavailable", problem=str(error))
+            return unavailable("STORE_UNAVAILABLE", "The database does not answer.")
+        case Overloaded():
+            return Refused(
+                Kind.EXHAUSTED,
+                "OVERLOADED",
+                "More is being written than the database takes in.",
+                retry_after_ms=200,
+            )
+        case RequestReused():
+            problem = "was used before for another request"
+            return invalid("request_id", problem, "REQUEST_ID_REUSED")
+        case Late():
+            return precondition("DEADLINE_PASSED", "The time for this is over.")
+        case Damaged():
+            log.error(
+                "log_damaged",
+                stream=str(error.stream),
+                version=error.version,
+                problem=error.problem,
+                exc_info=error,
+            )
+            return damaged(error)
+        case _:
+            return None

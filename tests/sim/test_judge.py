@@ -11,6 +11,7 @@ from services.game.games import Games
 from services.game.outages import Outages
 from services.game.peers import Peers
 from services.runtime.store.sql import SqlStore
+from services.runtime.wire.framing import numeral
 from tests.sim.run import simulate
 
 Breaks = Callable[[pytest.MonkeyPatch], None]
@@ -45,19 +46,17 @@ def lays_no_tombstone(patch: pytest.MonkeyPatch) -> None:
 
 def shows_the_next_hand(patch: pytest.MonkeyPatch) -> None:
     """Everybody is shown the next seat's cards."""
-    own = views.own_view
+    own = views.own_octets
 
-    def of_another(state: Any, viewer: int | None) -> Any:
+    def of_another(state: Any, viewer: int | None) -> bytes:
         seats = len(state.seats)
         other = own(state, None if viewer is None else (viewer + 1) % seats)
-        if viewer is not None:
-            other.seat = viewer
-        return other
+        return other if viewer is None else other + numeral(views.SEAT, viewer)
 
     def octets(shared: views.Shared, state: Any, viewer: int | None) -> bytes:
-        return shared.common + bytes(of_another(state, viewer).SerializeToString())
+        return shared.common + of_another(state, viewer)
 
-    patch.setattr(views, "own_view", of_another)
+    patch.setattr(views, "own_octets", of_another)
     patch.setattr(views, "view_octets", octets)
 
 

@@ -52,10 +52,10 @@ class GameWire:
         """Name, public octets, secret octets (None if the event has no secret)."""
         name = type(event).__name__
         stored = self.events[name]
-        payload = octets(stored.public.to_wire(event))
+        payload = stored.public.to_octets(event)
         if stored.secret is None:
             return name, payload, None
-        return name, payload, octets(stored.secret.to_wire(event.secret))
+        return name, payload, stored.secret.to_octets(event.secret)
 
     def decode_event(self, name: str, payload: bytes, secret: bytes | None) -> Any:
         """The event; raises KeyError for an unknown name, ValueError for a secret too few or many.

@@ -11,14 +11,15 @@
 | `tuple[X, ...]` | a repeated field |
 
 Both sides must have exactly the same fields; a `Mapper` that cannot be right fails when it is made.
-Closures are compiled once for every class and message.
+Closures are compiled once for every class and message. What goes out is written as octets at once
+(`writing.py`); what comes in is read from messages.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import IntEnum
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -27,17 +28,14 @@ from google.protobuf.message import Message
 
 from engines.cards import PACK_SIZE, Card, Suit
 from services.kernel.errors import invalid
+from services.runtime.wire import writing
+from services.runtime.wire.writing import Plan, Write
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 
-Encode = Callable[[Any], Any]
 Decode = Callable[[Any], Any]
-Codec = tuple[Encode | None, Decode | None]
-"""How a value goes out and comes in; None where it stays as it is."""
-Fields = dict[str, Any]
-"""Fields of a message that hold something, by name; nested ones as dicts again."""
-Plan = tuple[tuple[str, Encode | None, bool], ...]
+"""How a value comes in."""
 Read = Callable[[Any], Any]
 """Takes a field's value out of a message."""
 
@@ -83,39 +81,35 @@ class Mapper(Generic[T, M]):
         self.cls = cls
         self.message = message
         self._plan: Plan = ()
+        self.to_octets: Write
+        """Serialises the message that stands for a value, always to the same octets."""
         if _is_union(cls):
-            self._encode, decode = _union(cls, message.DESCRIPTOR)
+            self.to_octets, decode = _union(cls, message.DESCRIPTOR)
             self._decode: Callable[..., T] = decode
         else:
-            self._plan = _encoding(cls, message.DESCRIPTOR, exclude)
-            self._encode = _encoder(self._plan)
+            self._plan = _writers(cls, message.DESCRIPTOR, exclude)
+            self.to_octets = writing.record(self._plan)
             self._decode = _decoder(cls, message.DESCRIPTOR, exclude, build)
 
     def to_wire(self, value: T) -> M:
         """The message that stands for `value`."""
-        return self.message(**self._encode(value))
+        return self.message.FromString(self.to_octets(value))
 
-    def to_fields(self, value: T) -> Fields:
-        """The same as fields of the message: a part of a message that is made at once."""
-        found: Fields = self._encode(value)
-        return found
-
-    def to_fields_beside(self, value: T, other: T, fields: Mapping[str, Any]) -> Fields | None:
-        """What `value` has beside `other`, whose fields are `fields`.
-
-        The fields of both together stand for `value`. None where they cannot, because `other` has
-        something in a field in which the two differ.
+    def to_octets_beside(self, value: T, other: T) -> bytes | None:
+        """What the octets of `value` have beside those of `other`: after them, they stand for
+        `value`. None where they cannot, because `other` has something in a field in which the two
+        differ.
         """
-        found: Fields = {}
-        for name, encode, default in self._plan:
-            part = getattr(value, name)
-            if part == getattr(other, name):
+        octets = b""
+        for name, write, default in self._plan:
+            part, others = getattr(value, name), getattr(other, name)
+            if part == others:
                 continue
-            if name in fields:
+            if others or not (default or others is None):
                 return None
             if part or not (default or part is None):
-                found[name] = part if encode is None else encode(part)
-        return found
+                octets += write(part)
+        return octets
 
     def from_wire(self, message: M, path: str = "", **given: Any) -> T:
         """What the message stands for; `given` are the excluded fields.
@@ -169,35 +163,31 @@ def _matched(cls: Any, descriptor: Any, exclude: frozenset[str]) -> list[tuple[A
     return [(field, hints[name], theirs[name]) for name, field in ours.items()]
 
 
-def _encoding(cls: Any, descriptor: Any, exclude: frozenset[str] = frozenset()) -> Plan:
-    """A class's fields, how each is encoded (None where it stays as it is), and whether an empty
-    value of it is what the message holds anyway."""
+def _writers(cls: Any, descriptor: Any, exclude: frozenset[str] = frozenset()) -> Plan:
+    """How a class's fields are written, in the order of their numbers."""
     plan = []
     for field, hint, wire in _matched(cls, descriptor, exclude):
         item, many, _ = _shape(hint, wire)
-        encode, _ = _item(item, wire)
-        if many and encode is not None:
-            encode = _each(encode)
-        plan.append((field.name, encode, many or not (wire.has_presence or encode is _next)))
-    return tuple(plan)
+        empty = many or not (wire.has_presence or item in (Card, Suit))
+        plan.append((wire.number, field.name, _writer(item, wire, many=many), empty))
+    return tuple((name, write, empty) for _, name, write, empty in sorted(plan, key=itemgetter(0)))
 
 
-def _encoder(plan: Plan) -> Encode:
-    """A function from an instance to the message's fields, as nested dicts."""
-
-    def run(value: Any) -> dict[str, Any]:
-        found = {}
-        for name, encode, default in plan:
-            part = getattr(value, name)
-            if part or not (default or part is None):
-                found[name] = part if encode is None else encode(part)
-        return found
-
-    return run
-
-
-def _each(encode: Encode) -> Encode:
-    return lambda values: [encode(value) for value in values]
+def _writer(hint: Any, wire: Any, *, many: bool) -> Write:
+    """Writes a field, tags included."""
+    plus = 1 if hint in (Card, Suit) else 0
+    if wire.type in writing.BOUNDS:
+        numbers = writing.numerals if many else writing.numeral
+        return numbers(wire.number, wire.type, plus)
+    if wire.type == FieldDescriptor.TYPE_STRING:
+        write = writing.text(wire.number)
+    elif wire.type == FieldDescriptor.TYPE_BYTES:
+        write = writing.octets(wire.number)
+    elif _is_union(hint):
+        write = writing.message(wire.number, _union(hint, wire.message_type)[0])
+    else:
+        write = writing.message(wire.number, writing.record(_writers(hint, wire.message_type)))
+    return writing.each(write) if many else write
 
 
 def _decoder(
@@ -224,7 +214,7 @@ def _decoder(
 def _reader(field: Any, hint: Any, wire: Any, *, partial: bool) -> Read:
     """Takes one field out of a message: `_ABSENT` leaves it to the class's default."""
     item, many, optional = _shape(hint, wire)
-    _, decode = _item(item, wire)
+    decode = _item(item, wire)
     name = field.name
     get: Read = attrgetter(name)
     if many:
@@ -295,8 +285,8 @@ def _shape(hint: Any, wire: Any) -> tuple[Any, bool, bool]:
     return hint, many, optional
 
 
-def _item(hint: Any, wire: Any) -> Codec:
-    """How one value of this type goes into and out of this kind of field."""
+def _item(hint: Any, wire: Any) -> Decode | None:
+    """How one value of this type comes out of this kind of field; None where it stays as it is."""
     if hint is Card or (isinstance(hint, type) and issubclass(hint, IntEnum)):
         return _enum(hint, wire)
     while hasattr(hint, "__supertype__"):
@@ -304,15 +294,15 @@ def _item(hint: Any, wire: Any) -> Codec:
     if hint in _SCALARS:
         if wire.type not in _SCALARS[hint]:
             raise Mismatch(f"{wire.full_name}: does not hold {hint.__name__}")
-        return None, None
+        return None
     if wire.message_type is None:
         raise Mismatch(f"{wire.full_name}: must be a message for {hint}")
     if _is_union(hint):
-        return _union(hint, wire.message_type)
-    return _encoder(_encoding(hint, wire.message_type)), _decoder(hint, wire.message_type)
+        return _union(hint, wire.message_type)[1]
+    return _decoder(hint, wire.message_type)
 
 
-def _enum(hint: Any, wire: Any) -> Codec:
+def _enum(hint: Any, wire: Any) -> Decode:
     if wire.enum_type is None:
         raise Mismatch(f"{wire.full_name}: must be an enum")
     values: Mapping[int, Any]
@@ -333,14 +323,10 @@ def _enum(hint: Any, wire: Any) -> Codec:
             problem = "is required" if number == 0 else "is not a known value"
             raise _Problem("", problem) from None
 
-    return (_next if hint in (Card, Suit) else int), decode
+    return decode
 
 
-def _next(number: int) -> int:
-    return number + 1
-
-
-def _union(hint: Any, descriptor: Any) -> tuple[Encode, Decode]:
+def _union(hint: Any, descriptor: Any) -> tuple[Write, Decode]:
     """A wrapper message whose one oneof holds a class of the union."""
     classes = {snake_case(cls.__name__): cls for cls in get_args(hint)}
     theirs = descriptor.fields_by_name
@@ -349,14 +335,12 @@ def _union(hint: Any, descriptor: Any) -> tuple[Encode, Decode]:
         raise Mismatch(f"{descriptor.full_name}: not the wrapper of {hint}: {unmatched}")
     which = descriptor.oneofs[0].name
     out = {
-        cls: (name, _encoder(_encoding(cls, theirs[name].message_type)))
+        cls: writing.message(
+            theirs[name].number, writing.record(_writers(cls, theirs[name].message_type))
+        )
         for name, cls in classes.items()
     }
     into = {name: _decoder(cls, theirs[name].message_type) for name, cls in classes.items()}
-
-    def encode(value: Any) -> dict[str, Any]:
-        name, each = out[type(value)]
-        return {name: each(value)}
 
     def decode(message: Any) -> Any:
         name = message.WhichOneof(which)
@@ -367,4 +351,4 @@ def _union(hint: Any, descriptor: Any) -> tuple[Encode, Decode]:
         except _Problem as problem:
             raise problem.under(name) from None
 
-    return encode, decode
+    return writing.one_of(out), decode
