@@ -169,5 +169,5 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
 
     async def _load(self, game_id: str, known: int | None = None) -> Loaded[State]:
         parsed = requests.game_id("game_id", game_id)
-        note(game=parsed)
+        note(game=game_id)
         return await self._games.load(parsed, known)

@@ -184,9 +184,10 @@ def _writer(hint: Any, wire: Any, *, many: bool) -> Write:
     elif wire.type == FieldDescriptor.TYPE_BYTES:
         write = writing.octets(wire.number)
     elif _is_union(hint):
-        write = writing.message(wire.number, _union(hint, wire.message_type)[0])
+        write = writing.known(writing.message(wire.number, _union(hint, wire.message_type)[0]))
     else:
-        write = writing.message(wire.number, writing.record(_writers(hint, wire.message_type)))
+        inner = writing.record(_writers(hint, wire.message_type))
+        write = writing.known(writing.message(wire.number, inner))
     return writing.each(write) if many else write
 
 
