@@ -171,6 +171,7 @@ class Steps:
             if course.last.loaded.version < version:
                 await self._read({game_id: course})
         if course.last.loaded.version < version:
+            self._games.feed.forget(game_id, version)
             raise unavailable("STATE_BEHIND", "the database does not know that version yet")
 
     async def _read_with_others(self, game_id: UUID, course: Course) -> None:

@@ -38,6 +38,11 @@ class Feed:
                 self._known.popitem(last=False)
             self._wake(stream)
 
+    def forget(self, stream: UUID, version: int) -> None:
+        """Says that the database does not know this version: it lost it when it failed over."""
+        if self._known.get(stream) == version:
+            del self._known[stream]
+
     async def wait(self, stream: UUID, after: int, timeout_s: float) -> int:
         """Waits until the stream is known to have a version above `after`, and returns it.
 

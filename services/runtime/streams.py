@@ -189,7 +189,7 @@ class Streams(Generic[S, C, E]):
                         earlier = await self._store.find_request(stream, request_id)
                         if earlier is None:
                             raise
-                        return await self._first(stream, earlier, body_hash)
+                        return await self._first(loaded, earlier, body_hash)
                     try:
                         appended = await self._commit(proposal)
                     except Conflict:
@@ -197,7 +197,7 @@ class Streams(Generic[S, C, E]):
                         continue
                     if isinstance(appended, Outcome):
                         return appended
-                    return await self._first(stream, appended, body_hash)
+                    return await self._first(loaded, appended, body_hash)
         raise Refused(
             Kind.CONFLICT,
             "CONTENDED",
@@ -286,10 +286,20 @@ class Streams(Generic[S, C, E]):
         self._published(Change(proposal.before, appended.events, after, proposal.append.plan))
         return state
 
-    async def _first(self, stream: UUID, first: Appended, body_hash: bytes) -> Outcome[S]:
-        """The outcome of an earlier request: its events and the state as it was after them."""
+    async def _first(self, loaded: Loaded[S], first: Appended, body_hash: bytes) -> Outcome[S]:
+        """The outcome of an earlier request: its events and the state as it was after them.
+
+        An append that follows what was known here until now, because its answer was lost, is told
+        as one made here is.
+        """
         if first.events[0].body_hash != body_hash:
             raise RequestReused
+        stream = first.events[0].stream
+        if verify(first.events, previous=loaded.hash, after=loaded.version) is None:
+            after = self._after(loaded, first.events)
+            self._keep(stream, after)
+            self._published(Change(loaded, first.events, after, Plan()))
+            return Outcome(after.state, first)
         kept = self._states.get(stream)
         if kept is not None and kept.version == first.version:
             return Outcome(kept.state, first)

@@ -69,6 +69,19 @@ async def test_old_news_wakes_nobody(store: SqlStore) -> None:
     assert await task == 6
 
 
+async def test_a_version_that_a_database_lost_is_waited_for_anew(store: SqlStore) -> None:
+    """Once it is forgotten, who waits above what there is waits; a newer version is kept."""
+    feed = Feed(store)
+    feed.published(STREAM, 5)
+    feed.forget(STREAM, 4)
+    assert await feed.wait(STREAM, 3, LONG) == 5
+    feed.forget(STREAM, 5)
+    task = await waiting(feed, STREAM, 3)
+    assert not task.done()
+    feed.published(STREAM, 4)
+    assert await task == 4
+
+
 async def test_an_append_of_another_process_is_found_by_polling(
     feed: Feed, store: SqlStore
 ) -> None:

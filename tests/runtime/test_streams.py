@@ -15,7 +15,7 @@ from services.runtime.store.api import Conflict, StoreUnavailable
 from services.runtime.store.chain import verify
 from services.runtime.store.schema import events, heads
 from services.runtime.store.sql import SqlStore
-from services.runtime.streams import Outcome, Streams
+from services.runtime.streams import Change, Outcome, Streams
 from tests.runtime.appends import OTHER, STREAM, append, body, numbered
 from tests.runtime.conftest import Clock
 from tests.runtime.counters import COUNTER, LIMIT, Add, Added, Counter, decide
@@ -227,16 +227,25 @@ async def test_a_lost_answer_is_found_out(
 async def test_an_outcome_that_stays_unknown_is_found_by_the_retry(
     flaky: Flaky, streams: CounterStreams, store: SqlStore
 ) -> None:
-    """The caller hears UNAVAILABLE, sends the same request again, and it has acted once."""
+    """The caller hears UNAVAILABLE, sends the same request again, and it has acted once. Watchers
+    are told of it then, once, and nothing is read again for that."""
+    told: list[Change[Counter]] = []
+    streams._published = told.append
+    await add(streams, 1, "first")
     flaky.lose_answers = 2
     with pytest.raises(Refused) as refused:
         await add(streams, 2, "a")
     assert refusal(refused) == (Kind.UNAVAILABLE, "STORE_UNAVAILABLE")
     assert refused.value.retry_after_ms
+    reads = flaky.reads
     outcome = await add(streams, 2, "a")
-    assert (outcome.state.value, outcome.appended.repeated) == (2, True)
-    assert (await add(streams, 1, "b")).state.value == 3
-    assert len(await store.read(STREAM)) == 3
+    assert (outcome.state.value, outcome.appended.repeated) == (3, True)
+    assert (await add(streams, 2, "a")).appended.repeated
+    assert flaky.reads == reads
+    assert (await add(streams, 1, "b")).state.value == 4
+    assert [(one.before.version, one.after.version) for one in told] == [(0, 1), (1, 3), (3, 4)]
+    assert told[1].after.state == outcome.state
+    assert len(await store.read(STREAM)) == 4
 
 
 async def test_a_database_that_is_gone_is_unavailable_until_it_is_back(

@@ -277,7 +277,8 @@ async def test_who_falls_behind_gets_a_snapshot_and_holds_nothing_up(tmp_path: P
 
 
 async def test_a_version_that_the_database_does_not_know_ends_the_stream(tmp_path: Path) -> None:
-    """News of what is not there (a database that was set back) is an error, not a busy loop."""
+    """News of what is not there (a database that was set back) is an error, not a busy loop; who
+    takes the stream up again is sent what happens from now on."""
     async with replicas(tmp_path, 1) as (here,):
         state = await dealt(here)
         stream = here.watch(0)
@@ -286,6 +287,11 @@ async def test_a_version_that_the_database_does_not_know_ends_the_stream(tmp_pat
         with pytest.raises(Exception, match="STATE_BEHIND"):
             await anext(stream)
         assert not here.steps.watched
+        again = here.watch(0)
+        await anext(again)
+        state = await here.play(Random(1))
+        (message,) = await taken(again, state.version)
+        assert message.step.to_version == state.version
 
 
 async def test_who_stops_watching_leaves_nothing(tmp_path: Path) -> None:
