@@ -20,7 +20,16 @@ from services.runtime.store.api import (
     StoreUnavailable,
     Unstorable,
 )
-from services.runtime.store.committer import NOTHING, Committer, Pending, Verdict, made_ready
+from services.runtime.store.committer import (
+    NOTHING,
+    Committer,
+    Mark,
+    Pending,
+    Verdict,
+    made_ready,
+    marks,
+    requests_seen,
+)
 from services.runtime.store.sql import SqlStore
 from services.runtime.streams import Streams
 from tests.runtime.appends import OTHER, STREAM, append, body, numbered, together
@@ -64,7 +73,7 @@ async def test_a_loser_of_a_batch_fails_alone(store: SqlStore, clock: Clock) -> 
     assert [type(one) for one in outcomes if not isinstance(one, Appended)] == [
         *(Conflict, Late, RequestReused, Conflict),
     ]
-    assert batches[0] >= 5
+    assert batches[0] >= 3
     heads = await store.heads([numbered(number) for number in range(7)])
     assert [heads[numbered(number)].version for number in range(7)] == [2, 1, 1, 1, 1, 2, 1]
     assert [head.stream for head in await store.tagged("won")] == [numbered(6), numbered(0)]
@@ -335,3 +344,20 @@ async def test_who_comes_alone_goes_at_once() -> None:
         await asyncio.sleep(0)
         turn += 1
     assert began == [0]
+
+
+async def test_requests_are_known_of_rows_that_follow_what_is_known(store: SqlStore) -> None:
+    """Of others, with a gap before them or on another history, nothing is: they are asked for."""
+    for version in range(4):
+        await store.append(append(version, "A", "B") if version == 3 else append(version))
+    rows = await store.read(STREAM)
+    at_two = Mark(2, rows[1].hash, 0, None, marks(["request-0", "request-1"]))
+    assert requests_seen(at_two, rows[2:]) == marks(f"request-{n}" for n in range(4))
+    assert requests_seen(NOTHING, rows) == marks(f"request-{n}" for n in range(4))
+    for known in (
+        None,
+        replace(at_two, requests=None),
+        replace(at_two, version=1),
+        replace(at_two, hash=rows[0].hash),
+    ):
+        assert requests_seen(known, rows[2:]) is None

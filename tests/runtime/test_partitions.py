@@ -261,8 +261,8 @@ async def test_health_fails_a_week_before_the_partitions_run_out(
 
 
 async def test_an_append_reaches_for_no_other_month(service: SqlStore, service_url: str) -> None:
-    """However many partitions the log has, the statement of a batch asks only those of its streams:
-    the scans of others are left out before it begins."""
+    """However many partitions the log has, the statement of a batch looks into none of them: events
+    are only inserted."""
     year, month = months()[0]
     stream = stream_of(year, month + 1)
     other = SqlStore(open_engine(service_url), KEYS)
@@ -282,7 +282,7 @@ async def test_an_append_reaches_for_no_other_month(service: SqlStore, service_u
         told = "\n".join(line[0] for line in lines)
         asked |= set(re.findall(r"Scan.* on (events_\w+)", told))
     await other.close()
-    assert asked == {f"events_{year}_{month + 1:02}"}
+    assert not asked
 
 
 async def test_a_role_that_does_not_exist_is_named(postgres_url: str) -> None:

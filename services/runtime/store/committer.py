@@ -9,7 +9,7 @@ head it has left. Each append is won or lost by itself.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -17,7 +17,7 @@ import structlog
 
 from services.kernel.envelope import Append, Recorded
 from services.runtime.store.api import Overloaded, StoreUnavailable
-from services.runtime.store.chain import GENESIS, SALT_BYTES
+from services.runtime.store.chain import GENESIS, SALT_BYTES, link
 from services.runtime.store.sealing import NONCE_BYTES, seal
 
 log = structlog.get_logger(__name__)
@@ -40,7 +40,7 @@ EVENT_OCTETS = 400
 
 DUE_KNOWN = 16
 """Of how many due rows of a stream the names are kept in memory."""
-REQUESTS_KNOWN = 512
+REQUESTS_KNOWN = 4_096
 """Of how many request ids of a stream it is kept in memory that they are stored."""
 
 
@@ -99,16 +99,14 @@ class Sealing:
 class Pending:
     """An append under way. `salts` has one for each event that hides something, else None.
 
-    `follows` is what its head is believed to be; `asks` whether its request id may be a stored one
-    for all that is known. `rows` are what was proposed last; they are stored when the verdict says
-    so.
+    `follows` is what its head is believed to be. `rows` are what was proposed last; they are stored
+    when the verdict says so.
     """
 
     append: Append
     salts: tuple[bytes | None, ...]
     sealing: Sealing | None
     follows: Mark
-    asks: bool
     rows: tuple[Recorded, ...] = ()
     verdict: "asyncio.Future[Verdict] | None" = None
     octets: int = 0
@@ -123,9 +121,8 @@ def made_ready(
 ) -> Pending:
     """An append with its secrets sealed; `with_key` is its stream's key and the stored form of one
     made just now, None where nothing is hidden."""
-    asks = follows.requests is None or request_mark(append.request_id) in follows.requests
     if with_key is None:
-        return Pending(append, (None,) * len(append.events), None, follows, asks)
+        return Pending(append, (None,) * len(append.events), None, follows)
     key, wrapped = with_key
     salts: list[bytes | None] = []
     sealed = []
@@ -137,7 +134,7 @@ def made_ready(
         salts.append(salt)
         box = seal(key, append.stream, version, salt, new.secret, random(NONCE_BYTES))
         sealed.append((version, box))
-    return Pending(append, tuple(salts), Sealing(key, wrapped, tuple(sealed)), follows, asks)
+    return Pending(append, tuple(salts), Sealing(key, wrapped, tuple(sealed)), follows)
 
 
 def due_after(pending: Pending) -> frozenset[tuple[str, str]] | None:
@@ -161,6 +158,20 @@ def requests_after(pending: Pending) -> bytes | None:
     if known is None or len(known) >= REQUESTS_KNOWN * 8:
         return None
     return known + request_mark(pending.append.request_id)
+
+
+def requests_seen(known: Mark | None, rows: Sequence[Recorded]) -> bytes | None:
+    """What `Mark.requests` is after rows that were read; None unless they follow what is known."""
+    if known is None or known.requests is None or rows[0].version != known.version + 1:
+        return None
+    if link(known.hash, rows[0]) != rows[0].hash:
+        return None
+    return known.requests + marks(row.request_id for row in rows if row.request_id is not None)
+
+
+def marks(request_ids: Iterable[str]) -> bytes:
+    """The marks of several request ids."""
+    return b"".join([request_mark(request_id) for request_id in request_ids])
 
 
 Write = Callable[[Sequence[Pending]], Awaitable[Sequence[Verdict]]]

@@ -17,7 +17,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
 from asyncpg.exceptions import (
     InterfaceError,
@@ -31,16 +30,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from services.runtime.database import DATABASE_ERRORS, judge
 from services.runtime.store.api import Unstorable
 from services.runtime.store.committer import Locked, Pending, Verdict
-from services.runtime.store.statements import (
-    BOUNDED,
-    CLOCK,
-    JUDGING,
-    PARTS,
-    SHAPES,
-    Rows,
-    set_down,
-    writing,
-)
+from services.runtime.store.statements import CLOCK, JUDGING, PARTS, SHAPES, Rows, set_down, writing
 
 BOUNDS_US = (100_000, 1_000_000, 60_000_000)
 """How far a proposed time may be from the database's: at first, and when it is made anew because
@@ -184,17 +174,16 @@ class PostgresWriter:
             set_down(place, pending, max(at, pending.follows.recorded_at), into)
         if len(batch) == 1:
             into["alone"] = []
-        within = (now, batch[0].append.stream, batch[-1].append.stream)
-        statement, given = self._statement(into, bound, within)
+        statement, given = self._statement(into)
         sent = time.monotonic_ns() // 1_000
         try:
-            [(won, shown)] = await session.fetch(statement, *given)
+            [(won, shown)] = await session.fetch(statement, bound, now, *given)
         except PostgresError as error:
             if getattr(error, "sqlstate", None) == LATE:
-                return await judged(session, within, into["asked"])
+                return await judged(session, now, into["asked"])
             if not isinstance(error, UniqueViolationError):
                 raise
-            verdicts = await judged(session, within, into["asked"])
+            verdicts = await judged(session, now, into["asked"])
             if all(verdict is Verdict.STALE for verdict in verdicts):
                 raise  # nobody came first: the tables are not as they should be
             return verdicts
@@ -204,21 +193,18 @@ class PostgresWriter:
         if won is not None and won.count("1") == len(batch):
             return verdicts
         losers = [n for n in range(len(batch)) if won is None or won[n + 1] == "0"]
-        why = await judged(session, within, [into["asked"][n] for n in losers])
+        why = await judged(session, now, [into["asked"][n] for n in losers])
         for place, verdict in zip(losers, why, strict=True):
             verdicts[place] = verdict
         return verdicts
 
-    def _statement(
-        self, into: Rows, bound: int, within: tuple[int | None, UUID, UUID]
-    ) -> tuple[str, list[Any]]:
-        """The statement for these rows, and what it takes."""
+    def _statement(self, into: Rows) -> tuple[str, list[Any]]:
+        """The statement for these rows, and what it takes of them."""
         parts = tuple(part for part in (*SHAPES, *PARTS) if part in into)
         statement = self._statements.get(parts)
         if statement is None:
             statement = self._statements[parts] = writing(parts)
-        given: list[Any] = [bound, *(within if BOUNDED.intersection(parts) else within[:1])]
-        given += [into[part] for part in parts if part not in SHAPES]
+        given: list[Any] = [into[part] for part in parts if part not in SHAPES]
         given += into["asked"][0] if "alone" in parts else [into["asked"]]
         return statement, given
 
@@ -262,10 +248,10 @@ def stream_number(pending: Pending) -> int:
 
 
 async def judged(
-    session: Session, within: tuple[Any, ...], asked: Sequence[tuple[Any, ...]]
+    session: Session, now: int | None, asked: Sequence[tuple[Any, ...]]
 ) -> list[Verdict]:
     """Why these have not won; STALE is also who may be written again."""
-    rows = await session.fetch(JUDGING, asked, *within)
+    rows = await session.fetch(JUDGING, asked, now)
     return [Verdict(verdict) for _, verdict in sorted(map(tuple, rows))]
 
 

@@ -3,6 +3,7 @@
 from sqlalchemy import (
     ARRAY,
     BigInteger,
+    Text,
     Uuid,
     and_,
     any_,
@@ -20,6 +21,16 @@ from services.runtime.store.schema import event_secrets, events, heads, stream_k
 MARK = select(heads.c.version, heads.c.hash, heads.c.recorded_at).where(
     heads.c.stream == bindparam("stream")
 )
+
+MARK_AND_REQUESTS = MARK.add_columns(
+    func.array(
+        select(events.c.request_id)
+        .where(events.c.stream == bindparam("stream"), events.c.request_id.is_not(None))
+        .scalar_subquery(),
+        type_=ARRAY(Text),
+    )
+)
+"""A stream's end and all of its request ids, as of one moment; PostgreSQL's alone."""
 
 COLUMNS = (
     *(events.c.version, events.c.name, events.c.schema, events.c.payload, events.c.metadata),

@@ -1,4 +1,4 @@
-"""The store's tables, on PostgreSQL and but for partitions and an index on SQLite.
+"""The store's tables, on PostgreSQL and but for partitions on SQLite.
 
 Every unique key contains the stream: on PostgreSQL the log and the due work are partitioned by the
 month of the stream, and all of it can be distributed by stream; for the same reason nothing refers
@@ -21,8 +21,6 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
-    func,
-    text,
 )
 
 metadata = MetaData()
@@ -62,14 +60,7 @@ events = Table(
     CheckConstraint("(request_id IS NULL) = (body_hash IS NULL)", name="events_first_row"),
     postgresql_partition_by="RANGE (stream)",
 )
-Index(
-    "events_request",
-    events.c.stream,
-    func.hashtextextended(events.c.request_id, text("0")),
-    postgresql_where=events.c.request_id.is_not(None),
-).ddl_if(dialect="postgresql")
-"""By a number made of the id, half as long as most ids; two ids may have one number. On SQLite the
-events of a stream are looked through."""
+"""No index is over request ids: who appends knows those of the stream, or reads them."""
 
 event_secrets = Table(
     "event_secrets",

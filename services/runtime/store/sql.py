@@ -26,11 +26,14 @@ from services.runtime.store.committer import (
     comes_after,
     due_after,
     made_ready,
+    marks,
+    request_mark,
     requests_after,
+    requests_seen,
 )
 from services.runtime.store.keys import Rewrapped, StreamKeys
 from services.runtime.store.postgres import PostgresWriter
-from services.runtime.store.queries import HEADS, MARK
+from services.runtime.store.queries import HEADS, MARK, MARK_AND_REQUESTS
 from services.runtime.store.reading import Published, Reader
 from services.runtime.store.rows import (
     first_outcome,
@@ -153,7 +156,11 @@ class SqlStore:
     def _at_once(self, append: Append) -> Pending | None:
         """The append ready to be committed, None if something has to be read before."""
         mark = self._marks.get(append.stream.int, NOTHING)
-        if self._chains_ahead and not comes_after(append, mark):
+        if self._chains_ahead and (
+            not comes_after(append, mark)
+            or mark.requests is None
+            or request_mark(append.request_id) in mark.requests
+        ):
             return None
         sealing = None
         if hides(append):
@@ -165,10 +172,18 @@ class SqlStore:
         return made_ready(append, mark, sealing, self._random)
 
     async def _looked_up(self, append: Append) -> Pending | None:
-        """The append ready to be committed, None if its stream has another version by now."""
+        """The append ready to be committed, None if its stream has another version by now or has
+        its request id."""
         async with read(self._engine) as connection:
-            found = (await connection.execute(MARK, {"stream": append.stream})).one_or_none()
-            mark = NOTHING if found is None else Mark(*found)
+            mark = NOTHING
+            query = MARK_AND_REQUESTS if self._chains_ahead else MARK
+            found = (await connection.execute(query, {"stream": append.stream})).one_or_none()
+            if found is not None:
+                version, octets, recorded_at, *stored = found
+                requests = marks(stored[0]) if stored else None
+                mark = Mark(version, octets, recorded_at, None, requests)
+                if stored and append.request_id in stored[0]:
+                    return None
             if not comes_after(append, mark):
                 return None
             sealing = None
@@ -205,7 +220,7 @@ class SqlStore:
         if rows:
             known = self._marks.get(rows[-1].stream.int)
             if known is None or known.hash != rows[-1].hash:
-                self._mark(rows[-1], None, None)
+                self._mark(rows[-1], None, requests_seen(known, rows))
 
     # ------------------------------------------------------------------------------------ reading
 

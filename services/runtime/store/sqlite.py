@@ -25,6 +25,7 @@ from services.runtime.store.committer import (
     Pending,
     Verdict,
     comes_after,
+    marks,
     request_mark,
 )
 from services.runtime.store.rows import chained, due_rows
@@ -202,8 +203,7 @@ def was_stored(connection: sqlite3.Connection, pending: Pending, head: Mark) -> 
     stream = pending.append.stream.hex
     if head.hash != pending.follows.hash or pending.follows.requests is None:
         found = connection.execute(REQUESTS, (stream,))
-        marks = b"".join([request_mark(request_id) for (request_id,) in found])
-        pending.follows = replace(head, requests=marks)
+        pending.follows = replace(head, requests=marks(request_id for (request_id,) in found))
     if request_mark(pending.append.request_id) not in (pending.follows.requests or b""):
         return False
     asked = (stream, pending.append.request_id)

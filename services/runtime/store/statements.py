@@ -58,26 +58,17 @@ event is the only one."""
 LAST_VERSION = "coalesce(a.version, a.expected + 1)"
 LAST_HASH = "coalesce(a.head, a.hash)"
 
-WITHIN = "stream BETWEEN $3::uuid AND $4::uuid"
-"""The bounds of the batch's streams: partitions beyond them are left alone from the start."""
-KNOWN = f"""SELECT true FROM events WHERE events.stream = a.stream AND events.{WITHIN}
-    AND hashtextextended(request_id, 0) = hashtextextended(a.request_id, 0)
-    AND request_id = a.request_id LIMIT 1"""  # noqa: S608 - made of constants
-"""Whether a request id was stored before; its index holds a number made of it."""
-
 MOVED = f"""moved AS (
     UPDATE heads SET version = {LAST_VERSION}, hash = {LAST_HASH}, ended = heads.ended OR a.ended,
         recorded_at = a.at
     FROM asked a WHERE heads.stream = a.stream AND a.expected > 0 AND heads.version = a.expected
         AND heads.hash = a.previous AND heads.recorded_at <= a.at AND {PROMPT}
-        AND ({NOT_AHEAD} OR a.at = heads.recorded_at){{unknown}}
+        AND ({NOT_AHEAD} OR a.at = heads.recorded_at)
     RETURNING {STILL_PROMPT} AS place
 )"""  # noqa: S608 - made of constants
-UNKNOWN = f" AND ({KNOWN}) IS NULL"
-"""Left out where it is known of every append: then its head tells."""
 OPENED = f"""fresh AS MATERIALIZED (
     SELECT place, stream, {LAST_VERSION} AS version, {LAST_HASH} AS head, ended, not_after, at
-    FROM asked a WHERE expected = 0 AND {WITHIN} AND {PROMPT} AND {NOT_AHEAD}
+    FROM asked a WHERE expected = 0 AND {PROMPT} AND {NOT_AHEAD}
 ), opened AS (
     INSERT INTO heads (stream, version, hash, ended, recorded_at)
     SELECT stream, version, head, ended, at FROM fresh RETURNING 1
@@ -155,10 +146,8 @@ PARTS = {
         SELECT tag, stream FROM {rows} ON CONFLICT DO NOTHING""",
     ),
 }
-SHAPES = ("moved", "opened", "asks", "next", "alone")
+SHAPES = ("moved", "opened", "next", "alone")
 """Parts that take their rows from `asked`, and `alone`: that is a single row."""
-BOUNDED = frozenset(("opened", "asks"))
-"""Those that look at the bounds of the batch's streams."""
 HAS_WON = " r WHERE get_bit((SELECT bits FROM won), r.place) = 1"
 NEXT = f"""renewed AS (
     UPDATE work SET kind = r.due_kind, key = r.due_key,
@@ -187,30 +176,23 @@ def writing(parts: Sequence[str]) -> str:
     """The statement that writes these parts (`moved` or `opened` or both among them).
 
     Its parameters: how far from its clock a proposed time may be (microseconds), the clock or
-    NULL, the first and the last stream if any part is BOUNDED, the rows of each part in turn, those
-    of what is asked (their values, where it is `alone`).
+    NULL, the rows of each part in turn, those of what is asked (their values, where it is `alone`).
     It answers with the places of those who won, a character a place (NULL: nobody), and the clock.
     """
-    unknown = UNKNOWN if "asks" in parts else ""
-    heads = [
-        text
-        for part, text in (("moved", MOVED.format(unknown=unknown)), ("opened", OPENED))
-        if part in parts
-    ]
+    heads = [text for part, text in (("moved", MOVED), ("opened", OPENED)) if part in parts]
     set_heads = " UNION ALL ".join(
         text for part, text in (("moved", ALL_MOVED), ("opened", ALL_OPENED)) if part in parts
     )
     places = THE_PLACE if "alone" in parts else PLACES
-    first = 5 if BOUNDED.intersection(parts) else 3
     written = [part for part in parts if part in PARTS]
     steps = [
-        asked(first + len(written), alone="alone" in parts),
+        asked(3 + len(written), alone="alone" in parts),
         *heads,
         WON.format(places=places, heads=set_heads),
         FIRST.format(won=HAS_WON),
         *([NEXT.format(places=places)] if "next" in parts else ()),
     ]
-    for number, part in enumerate(written, start=first):
+    for number, part in enumerate(written, start=3):
         write = PARTS[part].write.format(rows=rows(number, part) + HAS_WON)
         steps.append(f"{part}_written AS ({write})")
     return f"WITH {', '.join(steps)} SELECT (SELECT bits FROM won)::text, {NOW}"  # noqa: S608
@@ -230,14 +212,14 @@ def asked(number: int, *, alone: bool) -> str:
 
 JUDGING = f"""
 SELECT place, CASE
-    WHEN coalesce(head.version, 0) <> expected OR (expected > 0 AND ({KNOWN})) THEN 1
+    WHEN coalesce(head.version, 0) <> expected THEN 1
     WHEN {NOW} > not_after THEN 2
     ELSE 3 END::smallint
 FROM {rows(1, "asked")} a
 LEFT JOIN LATERAL (SELECT version FROM heads WHERE stream = a.stream) head ON true
 """  # noqa: S608
-"""Why appends have not won, by their places: the values of `Verdict`. Its parameters: their rows,
-the clock or NULL, the first and the last stream."""
+"""Why appends have not won, by their places: the values of `Verdict`. Its parameters: their rows
+and the clock or NULL."""
 
 Rows = dict[str, list[tuple[Any, ...]]]
 """The rows of a batch by part; `moved` and `opened` take those of `asked`."""
@@ -251,8 +233,6 @@ def set_down(place: int, pending: Pending, at: int, into: Rows) -> None:
     pending.rows = chained(append, pending.salts, previous, at)
     first, last = pending.rows[0], pending.rows[-1]
     into["moved" if expected else "opened"] = []
-    if pending.asks:
-        into["asks"] = []
     further = last is not first
     into["asked"].append(
         (

@@ -9,6 +9,9 @@ On SQLite the rows move at once. On PostgreSQL they stay in `due` for the releas
 works on while it is migrated, and are taken over when their moment has come (`claims.py`); it is a
 plain table again, as that release knew it.
 
+No index is over request ids any more, of which an append knows those of its stream; the tables of
+the first release keep the one they have.
+
 The type of what is asked of a batch is made anew: the first due row of an append goes with it. A
 batch in which an append has become late is undone by an error that says so.
 """
@@ -80,6 +83,11 @@ END $$
 
 def upgrade() -> None:
     """Makes the table, and takes over what is due."""
+    run = op.get_bind().exec_driver_sql
+    sqlite = op.get_bind().dialect.name == "sqlite"
+    if not sqlite:
+        run("LOCK TABLE events, due")  # at once: whoever appends has locks of both
+        run("DROP INDEX events_request")
     op.create_table(
         "work",
         sa.Column("stream", sa.Uuid, nullable=False),
@@ -94,8 +102,7 @@ def upgrade() -> None:
     )
     op.create_index("work_stream", "work", ["stream"])
     op.create_index("work_wake", "work", ["wake_at"])
-    run = op.get_bind().exec_driver_sql
-    if op.get_bind().dialect.name == "sqlite":
+    if sqlite:
         run(
             "INSERT INTO work (stream, version, due_at, ready_at, wake_at, attempts, kind, key, "
             "worker) SELECT stream, version, due_at, ready_at, ready_at, attempts, kind, key, "
@@ -104,7 +111,6 @@ def upgrade() -> None:
         run("DROP TABLE due")
         return
     run(f"ALTER TABLE work SET ({STORED})")
-    run("LOCK TABLE due")
     run("CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM due")
     run("DROP TABLE due")
     run(DUE)

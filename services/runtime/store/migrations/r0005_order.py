@@ -2,8 +2,10 @@
 
 They lay in the order of streams and had a second index over request ids, so each append of a batch
 wrote two pages or more of its own. Now those of a batch share a page, and the index over streams
-and versions is all that each touches. That a request is stored once is the doing of the one writer,
-which knows the request ids of a stream or reads them (`sqlite.py`).
+and versions is all that each touches.
+
+That a request is stored once is the doing of whoever appends: while a stream's head is the one it
+knows, it knows the stream's requests, or reads them.
 
 A table with row ids of its own has one way more to be changed: REPLACE by a row id.
 """
@@ -39,7 +41,7 @@ GUARDS = (
 
 
 def upgrade() -> None:
-    """Exchanges the table; nothing changes on PostgreSQL."""
+    """Exchanges the table on SQLite."""
     run = op.get_bind().exec_driver_sql
     if op.get_bind().dialect.name != "sqlite":
         return
