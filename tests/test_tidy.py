@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ FORBIDDEN_NAMES = {
 }
 BINARY = {".bin", ".binpb", ".db", ".gz", ".png", ".sqlite"}
 SERVICE_MODULES = {"server.py", "servicer.py"}
+CALLED_BY_NAME = {"intercept_service"}
+"""What a library calls of ours by its name."""
 SELF = "tests/test_tidy.py"
 
 
@@ -164,3 +167,22 @@ def test_make_does_what_the_texts_say() -> None:
     }
     assert {"test", "demo"} <= named
     assert named - targets == set()
+
+
+def test_what_services_offer_is_used() -> None:
+    """No function, class or property of a service is there for tests alone: each is named once more
+    somewhere in what runs. What a framework finds by its decorator or name is not looked at."""
+    running = [p for p in PYTHON if p.startswith(("engines/", "services/", "verifier/"))]
+    words = Counter(word for path in running for word in re.findall(r"\w+", TEXT[path]))
+    unused = [
+        f"{path}: {node.name}"
+        for path in running
+        if not path.startswith("engines/")
+        for node in ast.walk(ast.parse(TEXT[path]))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and words[node.name] == 1
+        and {ast.unparse(each) for each in node.decorator_list} <= {"property", "staticmethod"}
+        and node.name not in CALLED_BY_NAME
+        and not node.name.startswith("__")
+    ]
+    assert unused == []

@@ -96,8 +96,18 @@ def _line(file: Path, verdict: Verdict) -> str:
     pinned = "trusted" if verdict.pinned else "not compared with any key you trust"
     return (
         f"ok {file}: {receipt.rules}, {receipt.version} events{whose} "
-        f"({', '.join(verdict.checks)}); key {receipt.key}, {pinned}"
+        f"({', '.join(verdict.checks)}); {_dealt(verdict)}; key {receipt.key}, {pinned}"
     )
+
+
+def _dealt(verdict: Verdict) -> str:
+    """By whose seeds cards are dealt: one that comes from the server alone was its to choose."""
+    if verdict.contributed is None:
+        return "nothing is dealt yet"
+    if not verdict.contributed:
+        return "NO PLAYER'S SEED is in the cards: the server could choose them"
+    seats = ", ".join(map(str, verdict.contributed))
+    return f"in the cards are the seeds of the server and of seats {seats}"
 
 
 if __name__ == "__main__":

@@ -24,11 +24,13 @@ PLAYER_CHECKS = ("seeds", "cards", "signature")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was checked of a receipt that holds. `pinned`: its key was among those trusted."""
+    """What was checked of a receipt that holds. `pinned`: its key was among those trusted;
+    `contributed`: the seats whose own seeds are in the cards; None while nothing is dealt."""
 
     receipt: Receipt
     checks: tuple[str, ...]
     pinned: bool
+    contributed: tuple[int, ...] | None
 
 
 def verify(
@@ -52,7 +54,13 @@ def verify(
     if kept is not None:
         mine.check(mine.load(kept), receipt, found, receipt.public_key)
         checks = (*checks, "mine")
-    return Verdict(receipt, checks, bool(trusted))
+    return Verdict(receipt, checks, bool(trusted), _contributed(found))
+
+
+def _contributed(found: list[Any]) -> tuple[int, ...] | None:
+    if not any(isinstance(event, e.DealSeeded) for event in found):
+        return None
+    return tuple(sorted(event.seat for event in found if isinstance(event, e.SeedRevealed)))
 
 
 def _checked(document: bytes, trusted: Mapping[str, bytes] | None) -> tuple[Receipt, list[Any]]:

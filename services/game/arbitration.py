@@ -1,8 +1,10 @@
 """Disputes opened, ruled, approved, listed: one method for each thing that may be asked."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from google.protobuf.message import Message
 from kozyr.game.events.v1 import game_pb2 as stored
@@ -82,6 +84,7 @@ class Disputes:
         self._texts = texts
         self._key = key
         self._alone_chips = alone_chips
+        self._opening: WeakValueDictionary[tuple[UUID, str], asyncio.Lock] = WeakValueDictionary()
         self.streams = Streams(store, DECIDER, published=lambda change: expect(change.plan))
 
     async def open(
@@ -92,6 +95,14 @@ class Disputes:
         words = validate.text("complaint", request.complaint, high=WORDS_MAX)
         game_id, player = UUID(request.game_id), caller.subject
         stream = dispute_id(game_id, player, request.request_id)
+        async with self._opening.setdefault((game_id, player), asyncio.Lock()):
+            return await self._open(stream, request, words, caller)
+
+    async def _open(
+        self, stream: UUID, request: audit_pb2.OpenDisputeRequest, words: str, caller: Caller
+    ) -> audit_pb2.Dispute:
+        """One at a time of a player, so that those that come at once are counted as well."""
+        game_id, player = UUID(request.game_id), caller.subject
         mine = [d async for d in self.about(game_id) if _opened(d.state).player_id == player]
         if len(mine) >= DISPUTES_MAX and stream not in (dispute.id for dispute in mine):
             raise precondition(

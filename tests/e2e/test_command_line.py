@@ -263,7 +263,7 @@ def test_a_receipt_is_verified_without_any_server(kind: str, house: House, tmp_p
     done = run("verify", str(file), "--mine", given=away)
     assert (done.returncode, done.stderr) == (FINE, "")
     assert done.stdout.startswith(f"ok {file}: {kind} ")
-    assert ", mine); key " in done.stdout
+    assert ", mine); in the cards are the seeds of the server and of seats 0; key " in done.stdout
     assert done.stdout.endswith(", trusted\n")
     other = house.kozyr("export", game, "--mine", "--profile", "nobody")
     assert (other.returncode, "have not played here" in other.stderr) == (WRONG, True)

@@ -19,6 +19,7 @@ from services.runtime.signing import acknowledge
 from services.runtime.store import chain as stored_chain
 from tests.verifier.node import ROOT, node
 from tests.verifier.played import KEY, Played, played
+from verifier.__main__ import check
 from verifier.chain import GENESIS, link
 from verifier.keys import parse_key, read_keys
 from verifier.receipt import load
@@ -327,6 +328,23 @@ def _hands(game: Played) -> dict[int, set[int]]:
     if hands is None:
         hands = [() if player.blind else player.hand for player in engine.players]
     return {seat: set(hand) for seat, hand in enumerate(hands)}
+
+
+def test_it_is_said_whose_seeds_are_in_the_cards(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The seats whose seeds count, in receipts of either kind; where there are none, that too."""
+    kinds = set()
+    for number in range(12):
+        for game in (played("azi", number), played("durak", number, "own", moves=3)):
+            seats = tuple(n for n, seat in enumerate(game.state.seats) if seat.seed)
+            assert verify(game.receipt()).contributed == seats
+            (file,) = written(tmp_path, [game.receipt()])
+            assert check([file], {}, lambda _: None, as_json=False) == 0
+            said = f"of seats {', '.join(map(str, seats))};" if seats else "NO PLAYER'S SEED"
+            assert said in capsys.readouterr().out
+            kinds.add(bool(seats))
+    assert kinds == {True, False}
 
 
 def test_the_verifier_runs_alone(tmp_path: Path) -> None:

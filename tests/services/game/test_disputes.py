@@ -308,6 +308,16 @@ async def test_a_player_opens_a_bounded_number_of_disputes_about_a_game(tmp_path
             assert {dispute.dispute_id for dispute in opened} <= found
 
 
+async def test_disputes_that_are_opened_at_once_are_counted(tmp_path: Path) -> None:
+    """The bound holds for calls that overtake each other."""
+    async with court(tmp_path) as here:
+        opening = (here.open(here.players[0]) for _ in range(25))
+        opened = await asyncio.gather(*opening, return_exceptions=True)
+        refused = [each for each in opened if isinstance(each, Refused)]
+        assert len(opened) - len(refused) == 10
+        assert {each.reason for each in refused} == {"TOO_MANY_DISPUTES"}
+
+
 async def test_the_evidence_is_one_document(tmp_path: Path, databases: Given) -> None:
     """Log, ledger, clock, who acted, who was connected, and who has looked."""
     async with court(tmp_path, checkpoint_ms=100, **databases) as here:
