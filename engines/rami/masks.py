@@ -21,7 +21,7 @@ _RUN_STARTS = _COLUMN * ((1 << ACE - 1) - 1)
 """The cards that can be the lowest of a run: two to queen."""
 
 
-def mask(cards: Iterable[Card]) -> int:
+def mask(cards: Iterable[int]) -> int:
     """The cards as a mask."""
     return sum([1 << card for card in cards])
 
@@ -137,6 +137,15 @@ def run_cards(hand: int) -> int:
     """The cards of every stretch of three or more in a suit."""
     starts = hand & hand >> 1 & hand >> 2 & _RUN_STARTS
     return starts | starts << 1 | starts << 2
+
+
+def paired(hand: int) -> int:
+    """The cards that lack one more for a combination with another card of the hand."""
+    near = hand << 1 & _ABOVE_TWO | hand >> 1 & _BELOW_ACE
+    near |= (hand & _BELOW_ACE) << 2 & _ABOVE_TWO & ALL | (hand & _ABOVE_TWO) >> 2 & _BELOW_ACE
+    once = hand | hand << PACK_SIZE
+    near |= once >> _SUIT | once >> 2 * _SUIT | once >> 3 * _SUIT
+    return hand & near
 
 
 def stretches(cards: int) -> list[int]:

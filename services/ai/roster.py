@@ -40,5 +40,10 @@ BOTS: tuple[Bot, ...] = (
     ),
     Bot("rami", Level.EASY, "Samir", "Lays what it holds and throws away its dearest card."),
     Bot("rami", Level.NORMAL, "Leila", "Keeps cards with a future and starves the next seat."),
-    Bot("rami", Level.HARD, "Farid", "Remembers what everybody took and what they left lying."),
+    Bot(
+        "rami",
+        Level.HARD,
+        "Farid",
+        "Holds back what helps others, and tries its moves out on hands they may hold.",
+    ),
 )

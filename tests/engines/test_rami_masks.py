@@ -75,3 +75,16 @@ def test_a_group_may_give_a_card_to_a_run() -> None:
     expected = {"5S 6S 7S", "7H 7D 7C"}
     assert melds == {tuple(sorted(parse(c) for c in meld.split())) for meld in expected}
     assert masks.cards(hand & ~sum(laid)) == (parse("2C"),)
+
+
+def test_paired_cards_lack_one_for_a_combination() -> None:
+    """Two of a rank, or two of a suit at most two ranks apart."""
+    for seed in range(laws.games(300)):
+        hand = cards(Random(seed), 14)
+        pairs = [(one, two) for one in hand for two in hand if one != two]
+        lacking = {
+            one
+            for one, two in pairs
+            if any(kind_of((one, two, Card(third))) is not None for third in range(PACK_SIZE))
+        }
+        assert set(masks.cards(masks.paired(masks.mask(hand)))) == lacking

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from engines.api import Act, Start
-from services.ai.bots import Choice, Level, choose
+from services.ai.bots import Budget, Choice, Level, choose
 from services.runtime.wire import games
 from tests.engines import azi_worlds, durak_worlds
 from tests.engines.laws import Decks
@@ -15,6 +15,8 @@ from tests.engines.laws import Decks
 RAMI_TARGET = 20
 """The target of random matches: a few rounds."""
 MOVES_MAX = 60_000
+FEW = Budget(worlds=16)
+"""What a search may use where its strength does not matter."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def bot(level: Level, seed: object) -> Mover:
 def asked(position: Position, level: Level, seed: object) -> Choice[Any]:
     """What a bot of this level answers in this position."""
     rng = Random(f"{seed}/{position.seat}/{position.state.turn}")
-    return choose(position.game, position.view, position.history, level, rng)
+    return choose(position.game, position.view, position.history, level, rng, FEW)
 
 
 def at_random(seed: object) -> Mover:
