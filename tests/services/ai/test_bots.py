@@ -13,7 +13,16 @@ from engines.cards import text
 from services.ai.bots import BOTS, Level, NoMove, choose
 from services.runtime.wire import games
 from tests.engines import azi_worlds, durak_worlds, laws, rami_worlds
-from tests.services.ai.positions import Position, asked, at_random, bot, play, random_games, table
+from tests.services.ai.positions import (
+    FEW,
+    Position,
+    asked,
+    at_random,
+    bot,
+    play,
+    random_games,
+    table,
+)
 
 GAMES = tuple(BOTS)
 COUNTS = {"azi": 120, "durak": 25, "rami": 30}
@@ -152,8 +161,9 @@ def test_no_bot_of_rami_looks_back_beyond_the_deal() -> None:
             deals = [i for i, h in enumerate(whole) if isinstance(h, rami.RoundDealt)]
             later += len(deals) > 1
             for level in Level:
-                recent = choose("rami", position.view, whole[deals[-1] :], level, Random(1))
-                assert recent == choose("rami", position.view, whole, level, Random(1))
+                since = whole[deals[-1] :]
+                recent = choose("rami", position.view, since, level, Random(1), FEW)
+                assert recent == choose("rami", position.view, whole, level, Random(1), FEW)
     assert later > 20
 
 
