@@ -188,6 +188,20 @@ async def test_texts_and_connections_go_and_the_rest_stays_sound(
         assert WORDS.encode() not in octets(tmp_path)
 
 
+async def test_what_is_not_yet_written_down_goes_as_well(tmp_path: Path) -> None:
+    """Streams that have just closed are in memory only; nothing is written of them afterwards."""
+    async with system(tmp_path) as house:
+        here = await finished(house)
+        gone, other = here.players[:2]
+        async for _ in here.seat(other).watch(here.game_id):
+            pass
+        async for _ in here.seat(gone).watch(here.game_id):
+            pass
+        await erase(house, gone)
+    _, rows = await stored(house)
+    assert set(rows) == {(here.game_id, 1)}
+
+
 async def test_traces_are_shown_to_whom_they_are_about(tmp_path: Path) -> None:
     """One's own connections and operators' looks; another player's connections to no player."""
     async with system(tmp_path) as house:

@@ -243,6 +243,18 @@ async def test_a_seat_taken_meanwhile_is_left_and_starts_no_game(tmp_path: Path)
         await check_all_is_gone(gone, among, tmp_path)
 
 
+async def test_what_is_written_with_the_last_token_goes_too(tmp_path: Path) -> None:
+    """A complaint after the erasure, by a token that was still out: gone when that has ended."""
+    async with others(tmp_path, "sqlite") as among, somebody(among, no_fault) as gone:
+        await gone.until(Step.SHREDDED)
+        among.hall.texts[str(gone.player)] = ["One word more."]
+        assert await gone.lobby.erasures.due() == []
+        gone.lobby.clock += TOKENS_MS * 1_000
+        assert await gone.lobby.erasures.due() == []  # a clock may be late, a call just begun
+        await gone.until(Step.ENDED)
+        await check_all_is_gone(gone, among, tmp_path)
+
+
 async def test_two_lobbies_at_one_erasure_agree(tmp_path: Path) -> None:
     """One takes it further, the other is told to ask again; a lease that ran out changes hands."""
     async with (
@@ -266,14 +278,16 @@ async def test_two_lobbies_at_one_erasure_agree(tmp_path: Path) -> None:
 
 
 async def test_names_in_memory_go_on_every_replica(tmp_path: Path) -> None:
-    """Another lobby that knew the name looks it up again once it has heard of the erasure."""
+    """In the lobby that erased at once; another looks it up again once it has heard of it."""
     async with (
         others(tmp_path, "sqlite") as among,
         somebody(among, no_fault) as gone,
         rig(among, no_fault) as second,
     ):
-        assert (await second.players.find([gone.player]))[gone.player].name == NAME
+        for lobby in (gone.lobby, second):
+            assert (await lobby.players.find([gone.player]))[gone.player].name == NAME
         await gone.until(Step.SHREDDED)
+        assert (await gone.lobby.players.find([gone.player]))[gone.player].name == FORMER
         second.clock = gone.lobby.clock
         second.players.forget(await second.erasures.erased_within(60_000_000))
         known = (await second.players.find([gone.player]))[gone.player]

@@ -113,7 +113,8 @@ class IdentityServiceServicer(object):
 
     def ErasePlayer(self, request, context):
         """Erase a player for good: oneself, or any for operators. Refused while he sits at a table or plays,
-        has chips that are not given up, or is concerned by an open dispute or claim. It cannot be undone.
+        has chips that are not given up, or is concerned by an open dispute or claim. It cannot be undone,
+        and after UNAVAILABLE or ABORTED it is gone on with by itself.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -45,7 +45,8 @@ class IdentityServiceStub:
     """What is held of a player beside tables, games and chips: one's own, or any for operators."""
     ErasePlayer: _grpc.UnaryUnaryMultiCallable[_identity_pb2.ErasePlayerRequest, _identity_pb2.ErasePlayerResponse]
     """Erase a player for good: oneself, or any for operators. Refused while he sits at a table or plays,
-    has chips that are not given up, or is concerned by an open dispute or claim. It cannot be undone.
+    has chips that are not given up, or is concerned by an open dispute or claim. It cannot be undone,
+    and after UNAVAILABLE or ABORTED it is gone on with by itself.
     """
     ListErasures: _grpc.UnaryUnaryMultiCallable[_identity_pb2.ListErasuresRequest, _identity_pb2.ListErasuresResponse]
     """Erasures, the newest first. Operators only."""
@@ -67,7 +68,8 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
     """What is held of a player beside tables, games and chips: one's own, or any for operators."""
     ErasePlayer: _aio.UnaryUnaryMultiCallable[_identity_pb2.ErasePlayerRequest, _identity_pb2.ErasePlayerResponse]  # type: ignore[assignment]
     """Erase a player for good: oneself, or any for operators. Refused while he sits at a table or plays,
-    has chips that are not given up, or is concerned by an open dispute or claim. It cannot be undone.
+    has chips that are not given up, or is concerned by an open dispute or claim. It cannot be undone,
+    and after UNAVAILABLE or ABORTED it is gone on with by itself.
     """
     ListErasures: _aio.UnaryUnaryMultiCallable[_identity_pb2.ListErasuresRequest, _identity_pb2.ListErasuresResponse]  # type: ignore[assignment]
     """Erasures, the newest first. Operators only."""
@@ -122,7 +124,8 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_identity_pb2.ErasePlayerResponse, _abc.Awaitable[_identity_pb2.ErasePlayerResponse]]:
         """Erase a player for good: oneself, or any for operators. Refused while he sits at a table or plays,
-        has chips that are not given up, or is concerned by an open dispute or claim. It cannot be undone.
+        has chips that are not given up, or is concerned by an open dispute or claim. It cannot be undone,
+        and after UNAVAILABLE or ABORTED it is gone on with by itself.
         """
 
     @_abc_1.abstractmethod
