@@ -142,7 +142,8 @@ async def write(path: Path, pieces: AsyncIterator[str]) -> int:
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as to:
+        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "w", encoding="utf-8") as to:
             async for piece in pieces:
                 to.write(piece)
         size = draft.stat().st_size

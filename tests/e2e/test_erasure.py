@@ -13,11 +13,12 @@ from typing import Any
 import asyncpg
 import pytest
 from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, view_pb2
-from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc, lobby_pb2
+from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc, lobby_pb2, lobby_pb2_grpc
 
 from services.cli import export, finding
 from services.cli.client import Player
 from services.cli.profile import Profile, ProfileFile
+from services.cli.tables import Tables
 from services.game.server import FOLDERS as GAME
 from services.kernel.errors import Kind, Refused
 from services.lobby.server import FOLDERS as LOBBY
@@ -29,6 +30,7 @@ from tests.e2e.house import House, house, play_out, rules, start, until
 NAME = "Zurab Qartveli-771"
 WORDS = "The bank was mine, says 40-year-old Zurab"
 PRIVACY = Path(__file__).parents[2] / "docs" / "privacy.md"
+TIMES = 110
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
 
 pytestmark = pytest.mark.parametrize("database", ["sqlite", "postgresql"])
@@ -134,6 +136,7 @@ async def leave(made: Scene, table: str, *players: Player) -> None:
 async def test_everything_about_a_player_is_in_his_export(tmp_path: Path, database: str) -> None:
     """Each part the document names, each game with a receipt that verifies, each chip."""
     async with scene(tmp_path, database) as here:
+        table = await dither(here)
         file = tmp_path / "me.json"
         done = await asyncio.to_thread(here.kozyr, "me", "export", str(file))
         assert done.returncode == 0, done.stderr
@@ -156,7 +159,9 @@ async def test_everything_about_a_player_is_in_his_export(tmp_path: Path, databa
             wallet["account"]["balance"]
         )
         opened = [e for e in told["table_events"] if e["name"] == "TableOpened"]
-        assert [e["content"]["host_id"] for e in opened] == [here.profile.player_id] * 2
+        assert [e["content"]["host_id"] for e in opened] == [here.profile.player_id] * 3
+        versions = [int(e["version"]) for e in told["table_events"] if e["table_id"] == table]
+        assert versions == list(range(1, 2 * TIMES + 5))
         by_olga = tmp_path / "by-olga.json"
         typed = ("players", "export", here.profile.player_id, str(by_olga), "--by", "olga")
         assert (await asyncio.to_thread(here.kozyr, *typed)).returncode == 0
@@ -169,6 +174,21 @@ async def test_everything_about_a_player_is_in_his_export(tmp_path: Path, databa
         assert [theirs[part] for part in ("games", "table_events", "wallet")] == [
             told[part] for part in ("games", "table_events", "wallet")
         ]
+
+
+async def dither(here: Scene) -> str:
+    """Open a table, be ready and not, again and again, and leave it to close; the table.
+
+    So there is more to tell than one page holds.
+    """
+    zurab, tables = here.zurab, Tables(here.zurab)
+    table = (await tables.create(rules("durak", 2))).table_id
+    stub = zurab.stub("lobby", lobby_pb2_grpc.LobbyServiceStub)
+    for number in range(2 * TIMES):
+        request = lobby_pb2.SetReadyRequest(table_id=table, ready=number % 2 == 0)
+        await zurab.call("lobby", stub.SetReady, request)
+    await tables.leave(table)
+    return table
 
 
 def documented() -> Iterator[str]:
