@@ -35,6 +35,7 @@ class Decider(Generic[S, C, E]):
 
 def fold(decider: Decider[S, C, E], state: S, rows: Iterable[Recorded]) -> S:
     """The state after these stored events."""
+    evolve, decode = decider.evolve, decider.decode
     for row in rows:
-        state = decider.evolve(state, decider.decode(row), row.recorded_at)
+        state = evolve(state, decode(row), row.recorded_at)
     return state
