@@ -397,3 +397,14 @@ async def test_what_another_writer_stored_is_known(store: SqlStore) -> None:
     assert (await other.append(append(7, request="r5"))).repeated
     requests = [row.request_id for row in await store.read(STREAM)]
     assert requests == [*(f"r{version}" for version in range(6)), "new"]
+
+
+async def test_a_page_of_a_log_is_not_taken_for_its_end(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks at the beginning of a stream makes no append to it look at its end again."""
+    for version in range(3):
+        await store.append(append(version))
+    assert len(await store.read(STREAM, limit=1)) == 1
+    monkeypatch.setattr(store, "_looked_up", None)
+    assert (await store.append(append(3))).version == 4

@@ -40,8 +40,9 @@ EVENT_OCTETS = 400
 
 DUE_KNOWN = 16
 """Of how many due rows of a stream the names are kept in memory."""
-REQUESTS_KNOWN = 4_096
-"""Of how many request ids of a stream it is kept in memory that they are stored."""
+REQUESTS_KNOWN = 32_768
+"""Of how many request ids of a stream it is kept in memory that they are stored, 8 bytes each; of
+longer streams they are read before every append."""
 
 
 class Verdict(IntEnum):

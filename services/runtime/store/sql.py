@@ -228,7 +228,8 @@ class SqlStore:
     async def read(self, stream: UUID, after: int = 0, limit: int | None = None) -> list[Recorded]:
         """The stream's events with a version above `after`, in order, secrets opened."""
         rows = await self._reader.events(stream, after, limit)
-        self._saw(rows)
+        if limit is None:  # else there may be more, and what is known of the end stays
+            self._saw(rows)
         return rows
 
     @to_its_end
