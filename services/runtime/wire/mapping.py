@@ -103,7 +103,7 @@ class Mapper(Generic[T, M]):
         octets = b""
         for name, write, default in self._plan:
             part, others = getattr(value, name), getattr(other, name)
-            if part == others:
+            if part is others or part == others:
                 continue
             if others or not (default or others is None):
                 return None
@@ -184,10 +184,9 @@ def _writer(hint: Any, wire: Any, *, many: bool) -> Write:
     elif wire.type == FieldDescriptor.TYPE_BYTES:
         write = writing.octets(wire.number)
     elif _is_union(hint):
-        write = writing.known(writing.message(wire.number, _union(hint, wire.message_type)[0]))
+        write = writing.message(wire.number, _union(hint, wire.message_type)[0])
     else:
-        inner = writing.record(_writers(hint, wire.message_type))
-        write = writing.known(writing.message(wire.number, inner))
+        write = writing.message(wire.number, writing.record(_writers(hint, wire.message_type)))
     return writing.each(write) if many else write
 
 
