@@ -272,6 +272,26 @@ async def audits(house: House, asking: Asking) -> list[Told]:
     return told
 
 
+async def evidence(house: House, asking: Asking) -> list[Told]:
+    """GetEvidence about a dispute of a running game: its log, and who acted when."""
+    if (await house.state()).ended:
+        return []
+    opening = audit_pb2.OpenDisputeRequest(request_id="d", game_id=GAME_TEXT, complaint="Hm.")
+    opened = await house.ask(f"{AUDIT}OpenDispute", opening, 0)
+    dispute = audit_pb2.OpenDisputeResponse.FromString(opened.replies[0]).dispute
+    request = audit_pb2.GetEvidenceRequest(dispute_id=dispute.dispute_id)
+    said = await house.ask(f"{AUDIT}GetEvidence", request, operator=True)
+    shape = audit_pb2.GetEvidenceResponse
+    raw = b"".join(shape.FromString(each).chunk for each in said.replies)
+    whole = octets.document(raw)
+    for event in whole["game"]["events"]:
+        event["readable"] = octets.document(event["readable"])
+    for line in whole["clock"]:
+        line.update(dict.fromkeys(("at", "since", "deadline")))
+    form = {name: whole[name] for name in ("game", "clock", "ledger", "reservations")}
+    return [Told(form, raw, frozenset(octets.spelt(str(form))))]
+
+
 async def logs(house: House, asking: Asking) -> list[Told]:
     """Every line that was logged, at level debug."""
     lines = filter(None, house.written.getvalue().splitlines())
@@ -299,6 +319,7 @@ CHANNELS: Mapping[str, Channel] = {
     "wallet and lobby": neighbours,
     "timers": timers,
     "audits": audits,
+    "evidence": evidence,
     "logs": logs,
 }
 """Every channel by its name, in the order in which they are asked; logs are read last."""

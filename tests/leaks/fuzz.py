@@ -23,7 +23,7 @@ REVEALS = ("full", "own")
 TRIES = 12
 LOGS = ("logs", "the ai's log")
 """Channels in which no card may stand."""
-PUBLIC = ("audits", "timers", "wallet and lobby")
+PUBLIC = ("audits", "evidence", "timers", "wallet and lobby")
 """Channels in which only cards may stand that everybody has seen."""
 CONCEIVABLE: dict[str, worlds.Conceivable] = {
     "azi": azi_worlds.conceivable,
@@ -46,6 +46,8 @@ class Tally:
     """Viewers for whom a world was found that differs from the true one."""
     pieces: Counter[str] = field(default_factory=Counter)
     octets: int = 0
+    asked: set[str] = field(default_factory=set)
+    """The RPCs that were called."""
 
     def table(self) -> list[str]:
         """What was looked at, in lines."""
@@ -167,6 +169,7 @@ async def check(
     asking = Asking(viewer, tries(one.true, other, viewer, rng))
     async with played(one.commands, {}, [viewer]) as house:
         here = await told(house, asking, only)
+        tally.asked |= house.asked
     scan(one, viewer, here, tally)
     tally.viewers += 1
     if not decks:

@@ -24,6 +24,7 @@ from google.protobuf.message import Message
 from kozyr.ai.v1 import ai_pb2
 from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import game_pb2
+from kozyr.wallet.v1 import wallet_pb2
 from sqlalchemy import select
 
 from services.ai import server as ai_server
@@ -32,6 +33,7 @@ from services.game.checkpoints import Checkpointer
 from services.game.games import Games
 from services.game.model import State
 from services.game.pacing import AT_ONCE
+from services.game.peers import Peers
 from services.game.reactions import Reactions
 from services.kernel.envelope import Claimed
 from services.runtime import log
@@ -98,6 +100,8 @@ class House:
     """When each append was recorded, by its last version."""
     questions: dict[int, list[ai_pb2.ChooseMoveRequest]] = field(default_factory=dict)
     """What bots were asked, by seat."""
+    asked: set[str] = field(default_factory=set)
+    """The RPCs that were called."""
 
     async def think(self, question: ai_pb2.ChooseMoveRequest) -> Said:
         """Ask the ai service as the game service does."""
@@ -134,6 +138,7 @@ class House:
         self, method: str, request: Any, viewer: Viewer = None, *, operator: bool = False
     ) -> Said:
         """Call and take all that comes."""
+        self.asked.add(method)
         bearer = f"Bearer {self.token(viewer, operator=operator)}"
         metadata = [("authorization", bearer), ("x-request-id", "leaks")]
         call = self.channel.unary_stream(method)(
@@ -147,6 +152,7 @@ class House:
 
     async def follow(self, viewer: Viewer) -> None:
         """Begin to watch as somebody, and wait for the first message."""
+        self.asked.add(f"{GAME}WatchGame")
         stream = self.streams[viewer] = Stream()
         request = game_pb2.WatchGameRequest(game_id=str(GAME_ID))
         metadata = [("authorization", f"Bearer {self.token(viewer)}")]
@@ -265,6 +271,8 @@ async def house() -> AsyncIterator[House]:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         process = await stack.enter_async_context(running("game", settings, server.compose))
         patch.setattr(ai_server, "Workers", Nobody)
+        patch.setattr(Peers, "reservations", _no_reservations)
+        patch.setattr(Peers, "transfers", _no_transfers)
         ai = await stack.enter_async_context(running("ai", settings, ai_server.compose))
         channel, asked = [grpc.aio.insecure_channel(each.address) for each in (process, ai)]
         stack.push_async_callback(channel.close)
@@ -276,6 +284,16 @@ async def house() -> AsyncIterator[House]:
             for stream in opened.streams.values():
                 if stream.task is not None:
                     stream.task.cancel()
+
+
+async def _no_reservations(_peers: Peers, game_id: str) -> wallet_pb2.ListReservationsResponse:
+    """The wallet knows nothing of the game."""
+    return wallet_pb2.ListReservationsResponse()
+
+
+async def _no_transfers(_peers: Peers, game_id: str) -> list[wallet_pb2.GameTransfer]:
+    """No chips have moved."""
+    return []
 
 
 class Nobody:

@@ -22,11 +22,23 @@ from services.runtime import log
 from tests.leaks.channels import CHANNELS
 from tests.leaks.fuzz import SEATS, Game, Leak, Tally, check, fuzz, game
 from tests.leaks.octets import carried, spelt
+from tests.rpcs import path, rpcs
 from tests.services.game.logs import GAME_ID
 from tests.services.game.worlds import Viewer
 
 GAMES = int(os.environ.get("KOZYR_LEAKS_N", "2"))
 """Random games of each kind; every second opens its cards one by one."""
+
+NO_CHANNELS = {
+    *("CreateGame", "CancelGame"),  # of the lobby, before there are cards
+    *("GetConsistencyProof", "GetCoverage", "VerifyTree"),  # of the tree: hashes and counts
+    "VerifyGames",  # as VerifyGame, in other processes
+    *("ListKeys", "ListClosedGames", "WrapKeys", "ListAccesses"),  # of keys and looks: ids
+    *("ListDisputes", "GetDispute", "ResolveDispute", "ApproveRuling", "WithdrawRuling"),
+    *("ListClaims", "CollectClaim"),  # of disputes: words of people, chips after the end
+    *("ErasePlayer", "CheckErasure", "GetTraces"),  # of persons: ids and moments
+}
+"""RPCs of the game service that no channel asks, for they know no game's state."""
 
 Real = Callable[..., Any]
 
@@ -40,6 +52,9 @@ async def test_no_channel_tells_what_a_viewer_may_not_know(variant: str) -> None
     assert tally.other_worlds > tally.viewers // 2
     empty = {name for name in CHANNELS if not tally.pieces[name]}
     assert empty <= {"hints", "questions to bots", "the ai's log", "wallet and lobby"}
+    of_games = {path(method) for service, method in rpcs() if service == "game"}
+    unasked = {name.rpartition("/")[2] for name in of_games - tally.asked}
+    assert unasked - {"LeaveGame"} == NO_CHANNELS
 
 
 def hand(state: State) -> Any:
@@ -235,6 +250,7 @@ SEEDED: list[tuple[str, Any, str, Callable[[Real], Real]]] = [
     ("wallet and lobby", reactions, "report", a_deck_in_reports),
     ("timers", games, "plan", a_hand_in_timers),
     ("audits", export, "log_row", secrets_in_audits),
+    ("evidence", export, "log_row", secrets_in_audits),
     ("logs", rules, "decide", words_in_logs),
     ("logs", rules, "decide", a_number_in_logs),
 ]
