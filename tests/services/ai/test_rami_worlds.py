@@ -1,16 +1,17 @@
 """What hard Rami imagines of other hands fits all that its seat has seen."""
 
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 
 import pytest
 
 from engines import rami
-from engines.cards import parse, text
-from engines.rami import card_points, masks
+from engines.cards import Card, parse, text
+from engines.rami import State, View, card_points, masks
 from services.ai.bots.rami.race import chance, standing
 from services.ai.bots.rami.ways import ways
-from services.ai.bots.rami.worlds import decks, determinize, hidden
+from services.ai.bots.rami.worlds import decks, hidden
 from tests.engines import laws, rami_play
 from tests.services.ai.positions import Position, random_games
 
@@ -19,6 +20,34 @@ def positions(games: int) -> list[Position]:
     """Decisions of bots at any table."""
     games = laws.games(games)
     return [p for played in random_games("rami", range(games)) for p in played if p.view.legal]
+
+
+def determinize(view: View, deck: Sequence[int]) -> State:
+    """The state of the match if the hidden cards lay like this; the viewer is to act."""
+    open_, seat = hidden(view), view.seat or 0
+    hands = [(*open_.known[other], *map(Card, dealt)) for other, dealt in open_.hands(deck)]
+    hands[seat] = view.hand
+    known = {hand.seat: hand.cards for hand in view.known}
+    return State(
+        options=view.options,
+        seats=len(hands),
+        phase=view.phase,
+        round=view.round,
+        turn=view.turn,
+        dealer=view.dealer,
+        actor=seat,
+        hands=tuple(hands),
+        stock=tuple(map(Card, deck[open_.dealt :])),
+        discard=view.discard,
+        melds=view.melds,
+        drawn=view.drawn,
+        drawn_card=view.taken if view.drew is None else view.drew,
+        known=tuple(known.get(other, ()) for other in range(len(hands))),
+        idle=view.idle,
+        scores=view.scores,
+        left=view.left,
+        winner=view.winner,
+    )
 
 
 def test_an_imagined_state_looks_the_same_from_the_seat() -> None:

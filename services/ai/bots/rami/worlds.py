@@ -9,7 +9,6 @@ from engines.rami import (
     Discarded,
     Happening,
     RoundDealt,
-    State,
     View,
     card_points,
     masks,
@@ -128,31 +127,3 @@ def _shuffled(cards: Sequence[int], rng: Random) -> bytes:
     """A random order; two in a thousand pairs of cards keep theirs, which costs nobody anything."""
     keys = memoryview(rng.randbytes(2 * len(cards))).cast("H")
     return bytes([card for _, card in sorted(zip(keys, cards, strict=True))])
-
-
-def determinize(view: View, deck: Sequence[int]) -> State:
-    """The state of the match if the hidden cards lay like this; the viewer is to act."""
-    open_, seat = hidden(view), view.seat or 0
-    hands = [(*open_.known[other], *map(Card, dealt)) for other, dealt in open_.hands(deck)]
-    hands[seat] = view.hand
-    known = {hand.seat: hand.cards for hand in view.known}
-    return State(
-        options=view.options,
-        seats=len(hands),
-        phase=view.phase,
-        round=view.round,
-        turn=view.turn,
-        dealer=view.dealer,
-        actor=seat,
-        hands=tuple(hands),
-        stock=tuple(map(Card, deck[open_.dealt :])),
-        discard=view.discard,
-        melds=view.melds,
-        drawn=view.drawn,
-        drawn_card=view.taken if view.drew is None else view.drew,
-        known=tuple(known.get(other, ()) for other in range(len(hands))),
-        idle=view.idle,
-        scores=view.scores,
-        left=view.left,
-        winner=view.winner,
-    )
