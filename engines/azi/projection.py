@@ -15,6 +15,7 @@ from engines.azi.codes import (
 from engines.azi.core import Core
 from engines.azi.masks import BIT, CARD, SUIT, TAKING, mask
 from engines.azi.model import (
+    BIDS_MAX,
     AllIn,
     Bid,
     BuyBack,
@@ -32,6 +33,7 @@ from engines.azi.model import (
 )
 from engines.azi.replay import to_act
 from engines.azi.tricks import taker
+from engines.azi.view import View
 
 _STAGES = {
     Phase.DROPPING: Stage.DROPPING,
@@ -82,6 +84,57 @@ def from_state(state: State) -> Core:
     core.seat = next(iter(to_act(state)), NOBODY)
     _project_stage(core, state)
     return core
+
+
+def from_view(view: View, origin: int = 0) -> Core:
+    """The core as far as a seat's view knows it.
+
+    The hands of the others are empty, nobody's last-dealt card is known, and of a drawn opener
+    only the history tells (`origin`, where nobody has won at the table yet).
+    """
+    seats = view.seats
+    core = Core(view.options, [seat.stack for seat in seats], view.last_winner)
+    core.stage = _STAGES.get(view.phase, core.stage)
+    core.live = sum(1 << s.seat for s in seats if s.standing is Standing.LIVE)
+    core.folded = sum(1 << s.seat for s in seats if s.standing is Standing.FOLDED)
+    core.short = sum(1 << s.seat for s in seats if s.short)
+    core.blind = sum(1 << s.seat for s in seats if s.blind)
+    core.levels = [seat.level for seat in seats]
+    core.bids = [BIDS_MAX - seat.bids_left for seat in seats]
+    core.contributed = [seat.contributed for seat in seats]
+    core.weights = [seat.weight for seat in seats]
+    core.bought = [seat.bought_back for seat in seats]
+    core.taken = [seat.tricks for seat in seats]
+    if view.last_winner is None:
+        core.origin = origin
+    core.bank, core.azis = view.bank, view.azis
+    core.high = view.high
+    core.high_seat = NOBODY if view.high_seat is None else view.high_seat
+    core.tricks = len(view.tricks)
+    core.price = view.buy_back_price
+    core.winner = NOBODY if view.winner is None else view.winner
+    if view.seat is not None:
+        core.hands[view.seat] = mask(view.hand)
+    core.seat = next(iter(view.to_act), NOBODY)
+    if view.turned is not None:
+        core.trumps = SUIT[BIT[view.turned]]
+        core.taking = TAKING[view.turned]
+    if core.stage is Stage.DROPPING:
+        core.dropping = sum(1 << seat for seat in view.to_act)
+    _put_trick(core, view)
+    return core
+
+
+def _put_trick(core: Core, view: View) -> None:
+    """The trick on the table and who has still to play to it."""
+    if core.stage is not Stage.TRICKS or view.turned is None:
+        return
+    played = sum(1 << play.seat for play in view.trick)
+    core.waiting = core.live & ~played
+    if view.trick:
+        core.best_seat = taker(view.trick, view.turned)
+        core.best = next(BIT[p.card] for p in view.trick if p.seat == core.best_seat)
+        core.led = SUIT[BIT[view.trick[0].card]]
 
 
 def _project_stage(core: Core, state: State) -> None:
