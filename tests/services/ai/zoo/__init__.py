@@ -11,7 +11,7 @@ from typing import Any
 
 from services.ai.bots import Level
 from services.cli.bench.matches import Player
-from tests.services.ai.zoo import release_0_1_0
+from tests.services.ai.zoo import azi_simple, release_0_1_0
 
 
 def at_random(game: str, view: Any, history: Sequence[Any], rng: Random) -> Any:
@@ -26,6 +26,7 @@ def previous(level: Level, game: str, view: Any, history: Sequence[Any], rng: Ra
 
 ZOO: Mapping[str, Player] = {
     "random": at_random,
+    **azi_simple.SIMPLE,
     **{f"previous-{level.name.lower()}": partial(previous, level) for level in Level},
 }
 """The opponents by name."""
