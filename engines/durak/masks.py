@@ -30,6 +30,11 @@ def ranks_of(of: int) -> int:
     return ((of | of >> 1 | of >> 2 | of >> 3) & _SIXES) * _RANK
 
 
+def of_ranks(ranks: Iterable[int]) -> int:
+    """All cards of these ranks."""
+    return sum([_RANK << (number - SIX) * _SUITS for number in set(ranks)])
+
+
 def _beaters(card: Card, trump: int) -> int:
     """The cards that beat a card (DURAK-2)."""
     higher = mask(c for c in PACK if suit(c) is suit(card) and rank(c) > rank(card))

@@ -36,7 +36,7 @@ BOTS: tuple[Bot, ...] = (
         "durak",
         Level.HARD,
         "Gleb",
-        "Remembers every card taken in sight and what each pass told.",
+        "Remembers all that was seen, thinks over the hands others may hold, solves the end.",
     ),
     Bot("rami", Level.EASY, "Samir", "Lays what it holds and throws away its dearest card."),
     Bot("rami", Level.NORMAL, "Leila", "Keeps cards with a future and starves the next seat."),

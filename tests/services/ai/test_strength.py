@@ -29,8 +29,13 @@ def test_normal_durak_beats_easy() -> None:
 
 
 def test_hard_durak_beats_normal() -> None:
-    """Playing out the end exactly is worth a tenth of the games."""
-    assert match("durak", HARD, NORMAL, range(20)).score > 0.55
+    """With few worlds two games of three, with all it has four of five."""
+    assert match("durak", HARD, NORMAL, range(20)).score > 0.65
+
+
+def test_hard_durak_is_seldom_the_durak() -> None:
+    """Among four the fair share is a quarter."""
+    assert match("durak", HARD, NORMAL, range(8), seats=4).score > 0.8
 
 
 def test_normal_rami_beats_easy() -> None:

@@ -1,164 +1,253 @@
-"""The end of a game of Durak for two, where every card is known, played out exactly.
+"""The end of a game between two, where every card is known, played out exactly.
 
-Hands are masks as in `engines.durak.masks`. Values are those of the seat that attacks: 1 when the
-defender is left with cards, -1 when the attacker is, 0 when nobody is.
+The search asks one question, whether a goal is reached, and each position has one answer and one
+set of positions that lead to it, whatever was looked at before. So a win that was proven within so
+many nodes is proven again after every answer to the move that was found, within no more of them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from engines.cards import Card
-from engines.durak import HAND_SIZE, Attack, Beat, Move, Pass, Phase, Take, View
-from engines.durak.masks import BEATING, BIT, TRUMPS, mask, ranks_of
+from engines.bits import members
+from engines.durak import HAND_SIZE
+from engines.durak.core import PASS, TAKE, Core
+from engines.durak.masks import RANKS, TRUMPS
 
-NODES_MAX = 15_000
-"""Positions looked at before the search is given up: a few hundredths of a second."""
-CARDS_MAX = 16
+NODES_MAX = 30_000
+"""Positions looked at to prove a win: some fifty milliseconds."""
+NULL_NODES_MAX = 12_000
+"""Positions looked at to prove a null, where there is no win."""
+CARDS_MAX = 22
 """With more cards in play than this the search would hardly ever come to an end."""
+CHECKED = 0xFF
+"""After so many nodes, a power of two less one, the time is looked at."""
+WIN, NULL, LOST = 1, 0, -1
 
 
 class TooDeep(Exception):
     """The search looked at more positions than it may."""
 
 
-def values(view: View, opponent: Iterable[Card], talon: Iterable[Card]) -> dict[Move, int] | None:
-    """What each legal move is worth to the view's seat: 1 won, 0 null, -1 lost.
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """What a position is worth to the seat to act: 1 won, 0 null, -1 lost; and moves that keep it.
 
-    `opponent` is the hand of the only other seat that still plays, `talon` what is left of the
-    talon, one card at most. None when the search is too deep.
+    Of a won position it is one move, of others all there are. `looks` is how many positions the
+    answer to the question took whether it is won.
     """
-    own, other, last = mask(view.hand), mask(opponent), mask(talon)
-    if view.trump is None or (own | other | last).bit_count() > CARDS_MAX:
+
+    value: int
+    moves: tuple[int, ...]
+    looks: int
+
+
+def solved(core: Core, allows: Callable[[], bool]) -> Solved | None:
+    """What the position is worth; None when that would take too many nodes, or `allows` says no.
+
+    No more than two seats hold cards, and no others are to draw.
+    """
+    cards = core.table
+    for hand in core.hands:
+        cards |= hand
+    if cards.bit_count() + core.talon_left > CARDS_MAX:
         return None
-    search = _Search(view.trump, view.options.throw_in_after_take)
-    table = mask(c for pair in view.table for c in (pair.attack, pair.beaten_by) if c is not None)
-    left = view.limit_left
-    found: dict[Move, int] = {}
+    moves = _ordered(core)
+    winning = _Search(core, allows, NODES_MAX)
+    keeping = _Search(core, allows, NULL_NODES_MAX)
+    if certain := winning.certain():
+        return Solved(WIN, (certain,), 0)
     try:
-        for move in view.legal:
-            match move:
-                case Attack(card=played):
-                    bit = BIT[played]
-                    after = own & ~bit, other, table | bit, last
-                    if view.phase is Phase.TAKING:
-                        found[move] = search.throw(*after, left - 1)
-                    else:
-                        found[move] = search.defend(*after, left - 1, bit)
-                case Pass() if view.phase is Phase.TAKING:
-                    found[move] = search.taken(own, other, table, last)
-                case Pass():
-                    found[move] = search.beaten(own, other, last)
-                case Beat(card=played):
-                    bit = BIT[played]
-                    found[move] = -search.attack(other, own & ~bit, table | bit, last, left)
-                case Take():
-                    found[move] = -search.throw(other, own, table, last, left)
+        for move in moves:
+            if winning.reaches(move, WIN):
+                return Solved(WIN, (move,), NODES_MAX - winning.left)
+        kept = tuple([move for move in moves if keeping.reaches(move, NULL)])
     except TooDeep:
         return None
-    return found
+    value, moves = (NULL, kept) if kept else (LOST, moves)
+    return Solved(value, moves, NODES_MAX - winning.left)
+
+
+def _ordered(core: Core) -> tuple[int, ...]:
+    """The moves in the order the search looks at them: the lowest first, trumps after the others,
+    and after all cards to pass or to take."""
+    moves, trumps = members(core.moves()), TRUMPS[core.trump]
+    return tuple(sorted(moves, key=lambda move: (move >= PASS, bool(move & trumps))))
 
 
 class _Search:
-    """One search: the trump, the option, what was found so far, and how many looks are left.
+    """One search from a position: what was found, and how many positions may still be looked at.
 
-    `attacker` and `defender` are hands, `table` all cards on the table, `last` the talon, `left`
-    how many attack cards may still come.
+    In what follows `attacker` and `defender` are hands, `table` and `ranks` all cards on the table
+    and all cards of their ranks, `talon` how many cards are left in it. A `goal` is 1 or 0: whether
+    the attacker comes to win, or to a null at least.
     """
 
-    def __init__(self, trump: int, throw_in: bool) -> None:
-        self._throw_in = throw_in
-        self._trumps = TRUMPS[trump]
-        self._beating = BEATING[trump]
-        self._found: dict[tuple[int, ...], int] = {}
-        self._looks = NODES_MAX
+    def __init__(self, core: Core, allows: Callable[[], bool], nodes: int) -> None:
+        self._core = core
+        self._allows = allows
+        self._throw_in = core.options.throw_in_after_take
+        self._plain = ~TRUMPS[core.trump]
+        self._beating = core.beating
+        self._talon = core.talon
+        self._found: tuple[dict[tuple[int, ...], bool], ...] = ({}, {})
+        self.left = nodes
 
-    def attack(self, attacker: int, defender: int, table: int, last: int, left: int) -> int:
-        """The attacker opens, adds or passes; all cards on the table are beaten."""
-        playable = attacker & ranks_of(table) if table else attacker
-        if not playable or not left:
-            return self.beaten(attacker, defender, last)
-        key = (attacker, defender, table, last, left)
-        if key in self._found:
-            return self._found[key]
-        best = self.beaten(attacker, defender, last) if table else -1
-        for bit in self._lowest_first(playable):
-            if best == 1:
-                break
-            best = max(
-                best, self.defend(attacker & ~bit, defender, table | bit, last, left - 1, bit)
+    def reaches(self, move: int, goal: int) -> bool:
+        """Whether the seat to act comes to its goal with this move."""
+        core = self._core
+        hands, seat, table, ranks = core.hands, core.seat, core.table, core.ranks
+        talon, left = core.talon_left, core.left
+        if seat == core.defender:
+            attacker = sum(hands) ^ hands[seat]
+            if move == TAKE:
+                return not self._throw(attacker, hands[seat], table, ranks, talon, 1 - goal)
+            return not self._attack(
+                attacker, hands[seat] ^ move, table | move, ranks | RANKS[move], talon, 1 - goal
             )
-        self._found[key] = best
-        return best
+        own, defender = hands[seat], hands[core.defender]
+        if move == PASS:
+            if core.taking:
+                return self._taken(own, defender | table, talon, goal)
+            return self._beaten(own, defender, talon, goal)
+        own ^= move
+        if core.taking:
+            cards = self._lowest_first(own & ranks)
+            return self._thrown(own, defender | table | move, cards, 0, left - 1, talon, goal)
+        return self._defend(own, defender, table | move, ranks | RANKS[move], move, talon, goal)
 
-    def defend(
-        self, attacker: int, defender: int, table: int, last: int, left: int, open_bit: int
-    ) -> int:
-        """The defender beats the open card or takes."""
-        key = (attacker, defender, table, last, left, open_bit)
-        if key in self._found:
-            return self._found[key]
+    def certain(self) -> int:
+        """A move that wins as `_wins` says, 0 if that is not so."""
+        core = self._core
+        own = core.hands[core.seat]
+        other = sum(core.hands) ^ own | core.table
+        asked = core.taking or not core.table
+        if not asked or core.talon_left or not self._wins(own, other):
+            return 0
+        safe = [card for card in self._lowest_first(own) if not other & self._beating[card]]
+        return PASS if core.table else (*safe, own)[0]
+
+    def _wins(self, attacker: int, defender: int) -> bool:
+        """Whether the attacker wins by opening bout after bout with what cannot be beaten, trumps
+        last, one other card at the very end, and adding nothing: what he gives beats nothing that
+        follows."""
+        beatable, rest = 0, attacker
+        while rest:
+            card = rest & -rest
+            rest ^= card
+            if defender & self._beating[card]:
+                beatable += 1
+                if beatable > 1:
+                    return False
+        return not beatable or bool(attacker & (attacker - 1) or defender & (defender - 1))
+
+    def _begin(self, attacker: int, defender: int, talon: int, goal: int) -> bool:
+        """A bout begins."""
+        if not talon and self._wins(attacker, defender):
+            return True
+        return self._attack(attacker, defender, 0, 0, talon, goal)
+
+    def _attack(
+        self, attacker: int, defender: int, table: int, ranks: int, talon: int, goal: int
+    ) -> bool:
+        """The attacker opens, adds or passes; all cards on the table are beaten."""
+        left = min(HAND_SIZE - (table.bit_count() >> 1), defender.bit_count())
+        playable = attacker & ranks if table else attacker
+        if not playable or not left:
+            return self._beaten(attacker, defender, talon, goal)
+        key = attacker, defender, table, talon
+        found = self._found[goal]
+        if key in found:
+            return found[key]
         self._look()
-        worst = 1
-        for bit in self._lowest_first(defender & self._beating[open_bit]):
-            worst = min(worst, self.attack(attacker, defender & ~bit, table | bit, last, left))
-            if worst == -1:
+        reached = False
+        for card in self._lowest_first(playable):
+            if self._defend(
+                attacker ^ card, defender, table | card, ranks | RANKS[card], card, talon, goal
+            ):
+                reached = True
                 break
-        if worst > -1:
-            worst = min(worst, self.throw(attacker, defender, table, last, left))
-        self._found[key] = worst
-        return worst
+        else:
+            reached = bool(table) and self._beaten(attacker, defender, talon, goal)
+        found[key] = reached
+        return reached
 
-    def throw(self, attacker: int, defender: int, table: int, last: int, left: int) -> int:
+    def _defend(
+        self,
+        attacker: int,
+        defender: int,
+        table: int,
+        ranks: int,
+        card: int,
+        talon: int,
+        goal: int,
+    ) -> bool:
+        """The defender beats the open card or takes."""
+        self._look()
+        for beat in self._lowest_first(defender & self._beating[card]):
+            if not self._attack(
+                attacker, defender ^ beat, table | beat, ranks | RANKS[beat], talon, goal
+            ):
+                return False
+        return self._throw(attacker, defender, table, ranks, talon, goal)
+
+    def _throw(
+        self, attacker: int, defender: int, table: int, ranks: int, talon: int, goal: int
+    ) -> bool:
         """The defender takes; the attacker adds any of the cards that fit, or none."""
-        playable = attacker & ranks_of(table) if self._throw_in and left else 0
-        return self._thrown(attacker, defender, table, last, left, playable)
+        cards: list[int] = []
+        left = min(HAND_SIZE - (table.bit_count() + 1 >> 1), defender.bit_count() - 1)
+        if self._throw_in and left:
+            cards = self._lowest_first(attacker & ranks)
+        return self._thrown(attacker, defender | table, cards, 0, left, talon, goal)
 
     def _thrown(
-        self, attacker: int, defender: int, table: int, last: int, left: int, playable: int
-    ) -> int:
-        """The best that comes of throwing in some of the playable cards, in one order only."""
-        best = self.taken(attacker, defender, table, last)
-        for bit in self._lowest_first(playable if left else 0):
-            if best == 1:
-                break
-            playable &= ~bit
-            after = attacker & ~bit, defender, table | bit, last
-            best = max(best, self._thrown(*after, left - 1, playable))
-        return best
+        self,
+        attacker: int,
+        defender: int,
+        cards: list[int],
+        at: int,
+        left: int,
+        talon: int,
+        goal: int,
+    ) -> bool:
+        """Whether adding some of the cards, from this place on, or none, leads to the goal."""
+        if left and at < len(cards):
+            card = cards[at]
+            after = attacker ^ card, defender | card, cards, at + 1, left - 1, talon, goal
+            return self._thrown(*after) or self._thrown(
+                attacker, defender, cards, at + 1, left, talon, goal
+            )
+        return self._taken(attacker, defender, talon, goal)
 
-    def taken(self, attacker: int, defender: int, table: int, last: int) -> int:
-        """The cards go into the defender's hand, and the same seat attacks again."""
-        attacker, defender, last = _drawn(attacker, defender | table, last)
-        if not attacker:
-            return 1
-        self._look()
-        return self.attack(attacker, defender, 0, last, min(HAND_SIZE, defender.bit_count()))
+    def _taken(self, attacker: int, defender: int, talon: int, goal: int) -> bool:
+        """The cards are in the defender's hand, and the same seat attacks again."""
+        if talon:
+            attacker, defender, talon = self._drawn(attacker, defender, talon)
+        return not attacker or self._begin(attacker, defender, talon, goal)
 
-    def beaten(self, attacker: int, defender: int, last: int) -> int:
+    def _beaten(self, attacker: int, defender: int, talon: int, goal: int) -> bool:
         """The cards are discarded, and the defender attacks."""
-        attacker, defender, last = _drawn(attacker, defender, last)
-        if not attacker or not defender:
-            return bool(defender) - bool(attacker)
-        self._look()
-        return -self.attack(defender, attacker, 0, last, min(HAND_SIZE, attacker.bit_count()))
+        if talon:
+            attacker, defender, talon = self._drawn(attacker, defender, talon)
+        if not attacker:
+            return bool(defender) or goal == NULL
+        return bool(defender) and not self._begin(defender, attacker, talon, 1 - goal)
+
+    def _drawn(self, attacker: int, defender: int, talon: int) -> tuple[int, int, int]:
+        """Hands and talon after the draw: the attacker first (DURAK-18)."""
+        while talon and attacker.bit_count() < HAND_SIZE:
+            talon -= 1
+            attacker |= self._talon[talon]
+        while talon and defender.bit_count() < HAND_SIZE:
+            talon -= 1
+            defender |= self._talon[talon]
+        return attacker, defender, talon
 
     def _look(self) -> None:
-        self._looks -= 1
-        if self._looks < 0:
+        self.left -= 1
+        if self.left < 0 or not (self.left & CHECKED or self._allows()):
             raise TooDeep
 
-    def _lowest_first(self, cards: int) -> Iterator[int]:
-        for some in (cards & ~self._trumps, cards & self._trumps):
-            rest = some
-            while rest:
-                bit = rest & -rest
-                yield bit
-                rest ^= bit
-
-
-def _drawn(attacker: int, defender: int, last: int) -> tuple[int, int, int]:
-    """Hands and talon after the draw: the attacker first, up to six cards (DURAK-18)."""
-    if last and attacker.bit_count() < HAND_SIZE:
-        return attacker | last, defender, 0
-    if last and defender.bit_count() < HAND_SIZE:
-        return attacker, defender | last, 0
-    return attacker, defender, last
+    def _lowest_first(self, cards: int) -> list[int]:
+        plain = cards & self._plain
+        return members(plain) + members(cards ^ plain)

@@ -1,7 +1,7 @@
 """Opponents that do not change: what a level is measured against besides the other levels.
 
 Each is a `services.cli.bench.matches.Player`. `random` takes any legal move; `previous` are the
-bots of the release before, level by level.
+bots of the release before, level by level; `durak-flat` is flat Monte Carlo that solves the end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 
 from services.ai.bots import Level
 from services.cli.bench.matches import Player
-from tests.services.ai.zoo import azi_simple, release_0_1_0
+from tests.services.ai.zoo import azi_simple, durak_flat, release_0_1_0
 
 
 def at_random(game: str, view: Any, history: Sequence[Any], rng: Random) -> Any:
@@ -27,6 +27,7 @@ def previous(level: Level, game: str, view: Any, history: Sequence[Any], rng: Ra
 ZOO: Mapping[str, Player] = {
     "random": at_random,
     **azi_simple.SIMPLE,
+    "durak-flat": durak_flat.flat,
     **{f"previous-{level.name.lower()}": partial(previous, level) for level in Level},
 }
 """The opponents by name."""
