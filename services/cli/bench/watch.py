@@ -4,9 +4,9 @@ One replica on PostgreSQL; four viewers watch each game there, its players and s
 the moves are made elsewhere: the driving process appends what it decided before, and tells of it by
 NOTIFY, as another replica would. The peer sends messages of the steps' mean size on as many
 streams, on the same server stack, as fast as they are taken; the same client process receives
-either. Beside it, the same with every move submitted to the watched replica itself. The latency
-across replicas is taken from the sending of a move to replica A until a viewer on replica B has its
-step, with little else going on.
+either, as octets that it does not take apart. Beside it, the same with every move submitted to the
+watched replica itself. The latency across replicas is taken from the sending of a move to replica A
+until a viewer on replica B has its step, with little else going on.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from google.rpc.error_details_pb2 import DebugInfo, RequestInfo
+from google.rpc.error_details_pb2 import RequestInfo
 from kozyr.game.v1 import game_pb2, game_pb2_grpc
 
 from services.cli.bench import echo
@@ -42,6 +42,12 @@ from services.cli.bench.scripts import Script, Writer, dealt, store_commands, su
 from services.cli.outcome import Failure
 
 NAME = "watch"
+WATCH = "/kozyr.game.v1.GameService/WatchGame"
+EVENTS = {
+    game_pb2.WatchGameResponse.SNAPSHOT_FIELD_NUMBER: "snapshot",
+    game_pb2.WatchGameResponse.STEP_FIELD_NUMBER: "step",
+}
+"""What a message brings, by the number of its first field."""
 SECONDS = 2.0
 A_QUARTER = 4
 """A quarter of the games of `moves` are watched, so there are as many streams as games there."""
@@ -78,10 +84,10 @@ class Viewers:
         self._calls.append(call)
         self._readers.append(asyncio.create_task(read()))
 
-    def add(self, message: Any) -> None:
+    def add(self, message: bytes) -> None:
         """Count a message."""
         self.count += 1
-        self.octets += message.ByteSize()
+        self.octets += len(message)
         self.last = time.perf_counter()
 
     async def settle(self) -> None:
@@ -124,10 +130,10 @@ async def _fan_out(
     writer = Writer(2)
     pool = Pool(house, writer)
     stub = game_pb2_grpc.GameServiceStub(house.channel(replica))
-    watched = game_pb2_grpc.GameServiceStub(house.channel(replica))
-    stream = house.channel(beside).unary_stream(
-        echo.STREAM, RequestInfo.SerializeToString, DebugInfo.FromString
+    watched = house.channel(replica).unary_stream(
+        WATCH, game_pb2.WatchGameRequest.SerializeToString
     )
+    stream = house.channel(beside).unary_stream(echo.STREAM, RequestInfo.SerializeToString)
     mean = 0.0
     driving: dict[str, list[float]] = {"elsewhere": [], "here": [], "bare": []}
 
@@ -240,7 +246,7 @@ class Elsewhere:
 @asynccontextmanager
 async def watching(
     house: House,
-    stub: Any,
+    watch: Any,
     hands: "Sequence[Seat] | Sequence[Elsewhere]",
     others: Sequence[str],
 ) -> AsyncIterator[tuple[Viewers, Callable[[], Awaitable[None]]]]:
@@ -251,11 +257,9 @@ async def watching(
     viewers = Viewers()
     waiting = 0
 
-    def arrived(
-        hand: Seat | Elsewhere, script: Script, message: game_pb2.WatchGameResponse
-    ) -> None:
+    def arrived(hand: Seat | Elsewhere, script: Script, message: bytes) -> None:
         nonlocal waiting
-        what = message.WhichOneof("event") or ""
+        what = EVENTS.get(message[0] >> 3, "")
         if what == "step":
             viewers.add(message)
         elif what == "snapshot":
@@ -269,7 +273,7 @@ async def watching(
         for player in (*script.players, *spectators)[:VIEWERS]:
             waiting += 1
             request = game_pb2.WatchGameRequest(game_id=str(script.game_id))
-            call = stub.WatchGame(request, metadata=house.token(player))
+            call = watch(request, metadata=house.token(player))
             viewers.open(call, partial(arrived, hand, script))
 
     for hand in hands:
