@@ -18,14 +18,19 @@ from services.ai.bots.rami.ways import Way, ways
 from services.ai.bots.rami.worlds import decks, hidden
 
 USUAL_WORLDS = 1_600
-"""Worlds of a decision that take 80 ms of CPU on average."""
-FIRST_LANES = 2_000
-LANES = 3_600
-"""Rounds of a batch, in the first and in later ones."""
+"""Worlds of a decision, within its 80 ms of CPU on average."""
+LANES = (2_000, 3_600)
+"""Rounds of a batch: of the first one, and of later ones."""
+HURRIED_LANES = (600, 1_000)
+"""The same where there is so little time that a longer batch would not come to an end."""
+HURRY_MS = 50.0
+"""A search with less CPU time is in a hurry."""
 AHEAD = 2.0
 """By so many standard errors another move must be ahead to be made."""
 DROPPED = 3.0
 """A way that is so many standard errors behind is tried no further."""
+FEWEST_DECKS = 4
+"""Of fewer nothing is concluded."""
 DECIDED = 4.0
 """With so many between the last two there is no more to find out."""
 PATIENCE = 2
@@ -54,7 +59,9 @@ def _search(
     meter, open_ = budget.begin(USUAL_WORLDS), hidden(view)
     most = USUAL_WORLDS if budget.worlds is None else budget.worlds
     gained: dict[Way, list[float]] = {way: [] for way in each}
-    done, lanes = 0, FIRST_LANES
+    hurried = budget.cpu_ms is not None and budget.cpu_ms < HURRY_MS
+    lanes, more = HURRIED_LANES if hurried else LANES
+    done = 0
     while meter.allows(done):
         number = max(1, min(lanes // len(each), most - done) // TURNS)
         trial = Trial(view, open_, each, decks(view, history, open_, number, rng))
@@ -63,7 +70,7 @@ def _search(
             break
         for way, gains in zip(each, found, strict=True):
             gained[way] += gains
-        done, lanes = done + number * TURNS, LANES
+        done, lanes = done + number * TURNS, more
         best, stays = _leaders(gained, each, own)
         each = [w for w in each if w in (best, stays) or _lead(gained, best, w) < DROPPED]
         if all(way.move == own for way in each):
@@ -83,7 +90,7 @@ def _leaders(gained: dict[Way, list[float]], each: Sequence[Way], own: Move) -> 
 def _lead(gained: dict[Way, list[float]], one: Way, other: Way) -> float:
     """By how many standard errors one way is ahead of another."""
     apart = [x - y for x, y in zip(gained[one], gained[other], strict=True)]
-    if not any(apart):
+    if len(apart) < FEWEST_DECKS or not any(apart):
         return 0.0
     mean = sum(apart) / len(apart)
     spread = sum(x * x for x in apart) / len(apart) - mean * mean
