@@ -2,8 +2,8 @@
 
 Each round of a bundle is a bit, a lane: for every card there is an integer that has the lanes in
 which a seat holds it, another that has the lanes in which it is gone, and so on. A turn of all
-lanes is some thousand operations on long integers, of which a lane's part takes a tenth of a
-microsecond; a position for each would take a hundred times as long.
+lanes is some thousand operations on long integers, which take hardly longer for a thousand lanes
+than for one.
 
 Every seat keeps to a `Policy`: it draws from the pile what makes a combination with its hand or
 can be added to one on the table, lays and adds all it can (where a run and a group want the same

@@ -1,7 +1,8 @@
 """Opponents that do not change: what a level is measured against besides the other levels.
 
 Each is a `services.cli.bench.matches.Player`. `random` takes any legal move; `previous` are the
-bots of the release before, level by level; `durak-flat` is flat Monte Carlo that solves the end.
+bots of the release before, level by level; `durak-flat` is flat Monte Carlo that solves the end;
+`rami-holding` holds its combinations back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 from services.ai.bots import Level
 from services.cli.bench.matches import Player
-from tests.services.ai.zoo import azi_simple, durak_flat, release_0_1_0
+from tests.services.ai.zoo import azi_simple, durak_flat, rami_holding, release_0_1_0
 
 
 def at_random(game: str, view: Any, history: Sequence[Any], rng: Random) -> Any:
@@ -28,6 +29,7 @@ ZOO: Mapping[str, Player] = {
     "random": at_random,
     **azi_simple.SIMPLE,
     "durak-flat": durak_flat.flat,
+    "rami-holding": rami_holding.holding,
     **{f"previous-{level.name.lower()}": partial(previous, level) for level in Level},
 }
 """The opponents by name."""
