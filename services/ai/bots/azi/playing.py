@@ -32,7 +32,7 @@ def best_card(
     worlds, totals = Worlds(view, likely), [0.0] * len(cards)
     bits = [BIT[card] for card in cards]
     done, meter = 0, budget.begin(USUAL[len(seats)])
-    while meter.allows(done):
+    while not done or meter.allows(done):
         done += 1
         held = worlds.drawn(rng)
         if held is None:
