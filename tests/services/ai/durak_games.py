@@ -19,8 +19,10 @@ from tests.services.ai.positions import Mover, Position, play
 
 WORLDS = Budget(worlds=8)
 """What a hard bot looks at: a few, so that many games are played."""
-LEVELS = (Level.EASY, Level.NORMAL, Level.EASY, Level.NORMAL, Level.NORMAL, Level.HARD)
-"""Who sits at the tables; hard bots take most of the time."""
+PLAIN = (Level.EASY, Level.NORMAL)
+"""Who sits at most tables; hard bots take most of the time."""
+SEARCHED = 0.05
+"""At how many of the tables hard bots sit as well."""
 
 
 def moved(level: Level, rng: Random, position: Position) -> Any:
@@ -35,7 +37,8 @@ def ended(seed: int) -> tuple[int, int, bool]:
     seats = rng.choice(durak.SEATS)
     options = durak.Options(rng.random() < 0.7, rng.random() < 0.7)
     alike = rng.random() < 0.3
-    levels = [rng.choice(LEVELS)] * seats if alike else rng.choices(LEVELS, k=seats)
+    sitting = tuple(Level) if rng.random() < SEARCHED else PLAIN
+    levels = [max(sitting)] * seats if alike else rng.choices(sitting, k=seats)
     movers: list[Mover] = [partial(moved, level, rng) for level in levels]
     *_, last = play("durak", durak.initial(options, seats), Decks(seed), movers)
     reasons = [event.reason for event in last.events if isinstance(event, durak.DealNull)]

@@ -34,7 +34,7 @@ def decisions(number: int) -> Iterator[Position]:
 def unknown(position: Position) -> worlds.Unknown:
     """What the seat to act does not know, with all it believes."""
     view = position.view
-    return worlds.unknown(view, beliefs.weights(position.seat, position.history))
+    return worlds.unknown(view, beliefs.weights(position.seat, position.history, view.options))
 
 
 def as_seen(state: durak.State, world: Core, seat: int) -> durak.View:
@@ -148,11 +148,12 @@ def test_a_playout_is_the_rule_move_by_move(seats: int) -> None:
     assert all(ended.values())
 
 
-def believed(*happenings: durak.Happening) -> dict[str, float]:
+def believed(*happenings: durak.Happening, auto_pass: bool = True) -> dict[str, float]:
     """What seat 0 believes of seat 1 after these happenings; clubs are trump."""
     hand = cards("6S 6H 6D 8S 8H 8D")
     deal = durak.HandsDealt(1, 2, 0, None, Suit.CLUBS, parse("AC"), hand)
-    weights = beliefs.weights(0, (deal, *happenings))[1]
+    options = durak.Options(auto_pass=auto_pass)
+    weights = beliefs.weights(0, (deal, *happenings), options)[1]
     return {text(CARD[bit]): weight for bit, weight in weights.items()}
 
 
@@ -177,6 +178,15 @@ def test_who_begins_high_hardly_holds_what_is_low() -> None:
     low = believed(durak.Attacked(1, parse("9H")))
     assert {name[0] for name in low} == set("678")
     assert "6C" not in low
+
+
+def test_who_passes_though_he_was_asked_saves_a_trump() -> None:
+    """Where everybody is asked (DURAK-14 off) a pass is no sign of one."""
+    bout = (durak.Attacked(0, parse("8S")), durak.Passed(1, automatic=False))
+    asked_if_able, always_asked = believed(*bout), believed(*bout, auto_pass=False)
+    assert asked_if_able["8C"] > 1
+    assert "8C" not in always_asked
+    assert asked_if_able["8H"] == always_asked["8H"] < 1
 
 
 def test_a_draw_dilutes_what_is_believed() -> None:

@@ -22,6 +22,7 @@ from engines.durak import (
     DurakNamed,
     HandsDealt,
     Happening,
+    Options,
     Outcome,
     Passed,
     SeatLeft,
@@ -50,17 +51,18 @@ UNUSED = 0.3
 DENIED = 0.02
 """An automatic pass denied its rank; that lasts when other cards have been drawn."""
 SAVED = 2.5
-"""A trump that fitted was not added: if any card fitted, it was such a one."""
+"""A trump that fitted was not added, and only who can add is asked: such a card it will be."""
 
 
-def weights(own: int, history: Sequence[Happening]) -> Weights:
+def weights(own: int, history: Sequence[Happening], options: Options) -> Weights:
     """By seat and card, how much likelier than chance the card is among the seat's hidden ones.
 
-    `own` is the seat that was shown the history. Nothing is believed without the deal.
+    `own` is the seat that was shown the history, `options` are the table's. Nothing is believed
+    without the deal.
     """
     if not history or not isinstance(history[0], HandsDealt):
         return {}
-    beliefs = _Beliefs(own, history[0])
+    beliefs = _Beliefs(own, history[0], options)
     for happening in history[1:]:
         beliefs.hear(happening)
     return beliefs.weights
@@ -69,7 +71,8 @@ def weights(own: int, history: Sequence[Happening]) -> Weights:
 class _Beliefs:
     """What is believed so far, and what of the position it takes to go on."""
 
-    def __init__(self, own: int, dealt: HandsDealt) -> None:
+    def __init__(self, own: int, dealt: HandsDealt, options: Options) -> None:
+        self._asked_if_able = options.auto_pass
         self.weights: dict[int, dict[int, float]] = {
             seat: {} for seat in range(dealt.seats) if seat != own
         }
@@ -148,7 +151,8 @@ class _Beliefs:
         else:
             if not self._taking or self._talon <= THICK_TALON:
                 self._believe(seat, self._ranks & ~self._trumps, UNUSED)
-            self._believe(seat, self._ranks & self._trumps, SAVED)
+            if self._asked_if_able:
+                self._believe(seat, self._ranks & self._trumps, SAVED)
 
     def _drawn(self, seat: int, count: int, shown: Card | None) -> None:
         """Of the hidden cards some are new now, and a new one may be any."""

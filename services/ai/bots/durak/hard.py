@@ -20,7 +20,7 @@ from services.ai.bots.durak.playouts import DUEL
 from services.ai.bots.durak.search import grown
 from services.ai.bots.durak.worlds import Unknown, unknown
 
-DUEL_USUAL, TABLE_USUAL = 3_000, 1_600
+DUEL_USUAL, TABLE_USUAL = 2_800, 1_600
 """Worlds that take about 80 ms between two, and among more."""
 MIX = 0.4
 """How much of the time the search takes the others to play by the rule."""
@@ -35,7 +35,7 @@ SOLVING = 0.5
 
 def choose(view: View, history: Sequence[Happening], rng: Random, budget: Budget) -> Choice[Move]:
     """A legal move for the view's seat; raises Impossible for a view that no world fits."""
-    told = {} if view.seat is None else beliefs.weights(view.seat, history)
+    told = {} if view.seat is None else beliefs.weights(view.seat, history, view.options)
     hidden = unknown(view, told)
     core = hidden.core
     meter = budget.begin(DUEL_USUAL if core.seats == DUEL else TABLE_USUAL)
