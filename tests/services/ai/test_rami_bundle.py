@@ -11,6 +11,7 @@ from engines import rami
 from engines.rami import masks
 from engines.rami.core import DRAW_DISCARD, DRAW_STOCK, NOBODY, Core
 from services.ai.bots.rami.bundle import (
+    LONGEST,
     PLACE,
     PLACES,
     Bundle,
@@ -216,3 +217,21 @@ def test_a_discard_is_the_card_whose_points_and_outs_say_so() -> None:
         chosen = (hand ^ pair.hand(seat, lane)).bit_length() - 1
         scores = {int(card): card % 13 - 20 * outs(card) for card in masks.cards(hand)}
         assert scores[chosen] == max(scores.values())
+
+
+def test_a_bundle_is_played_for_so_many_turns_and_no_more() -> None:
+    """Rounds that go round in circles do not keep a search for ever."""
+    pair = dealt(rami.Options(), 2, 3)
+    pair.bundle.turn = LONGEST - 2
+    pair.bundle.stock = [[]] * LONGEST
+    assert pair.bundle.play(pair.cores[0].seat, [policy(Random(1))] * 2, True)
+    assert pair.bundle.turn == LONGEST
+    assert pair.bundle.live == pair.bundle.full
+
+
+def test_a_bundle_is_broken_off_when_time_is_up() -> None:
+    """It says so, for its rounds tell nothing then."""
+    pair, left = dealt(rami.Options(), 2, 4), iter((True, True, False))
+    plays = [policy(Random(1))] * 2
+    assert not pair.bundle.play(0, plays, True, lambda: next(left))
+    assert pair.bundle.turn == 2

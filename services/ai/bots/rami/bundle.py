@@ -108,11 +108,12 @@ class Bundle:
     ) -> bool:
         """Play on from this seat's turn until few rounds go on, and have those lay what they can.
 
+        Cards that are taken and thrown away for ever are not waited for (RAMI-22).
         `barring` is the option `forbid_same_discard`. False when it was broken off because it no
         longer `goes_on`, which is asked every turn.
         """
         few = self.full.bit_count() // _FEW
-        while self.live.bit_count() > few:
+        while self.live.bit_count() > few and self.turn < LONGEST:
             if not goes_on():
                 return False
             self.draw(seat, self.full)
@@ -273,6 +274,8 @@ class Bundle:
         ]
 
 
+LONGEST = 120
+"""A bundle is played for no more turns."""
 _FEW = 16
 """A bundle is played until at most one round of so many goes on."""
 
