@@ -69,7 +69,7 @@ async def test_partitions_are_by_ranges_of_the_column(catalogue: Any) -> None:
     )
     key = f"RANGE ({COLUMN})"
     assert [tuple(row) for row in found] == [
-        *(("event_secrets", key), ("events", key)),
+        *(("event_secrets", key), ("events", key), ("work", key)),
     ]
     nested = "SELECT count(*) FROM pg_class WHERE relispartition AND relkind = 'p'"
     assert await catalogue.fetchval(nested) == 0

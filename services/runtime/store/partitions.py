@@ -27,7 +27,7 @@ TURNS = 100
 """One replica at a time makes one table's. Each that found the turn taken may have left a table to
 another that did the same, so it comes again, so often at most, until none is missing."""
 
-TABLES = ("events", "event_secrets")
+TABLES = ("events", "event_secrets", "work")
 MAKE = text("SELECT make_partitions(:wanted, :ahead)")
 LEFT = text(
     "SELECT extract(epoch FROM min(month) - clock_timestamp() AT TIME ZONE 'UTC')::float8 "

@@ -97,11 +97,7 @@ work = Table(
     Column("worker", Text),
     Index("work_stream", "stream"),
     Index("work_wake", "wake_at"),
-    postgresql_with={
-        "fillfactor": 50,
-        "autovacuum_vacuum_threshold": 1000,
-        "autovacuum_vacuum_scale_factor": 0,
-    },
+    postgresql_partition_by="RANGE (stream)",
 )
 """Due rows, one of a kind and key in a stream; the lock of the stream's head sees to that.
 

@@ -5,6 +5,8 @@ entries of it in two indexes. `work` has an index over streams, and one over `wa
 or before `ready_at` that a move leaves alone where the new moment is later; then the row is changed
 on its page and no index is touched.
 
+On PostgreSQL it lies in partitions by the month of its streams, as the log does.
+
 On SQLite the rows move at once. On PostgreSQL they stay in `due` for the release before, which
 works on while it is migrated, and are taken over when their moment has come (`claims.py`); it is a
 plain table again, as that release knew it.
@@ -46,6 +48,19 @@ CREATE TABLE due (
     CONSTRAINT due_pkey PRIMARY KEY (stream, kind, key)
 )
 """
+WORK = """
+CREATE TABLE work (
+    stream uuid NOT NULL,
+    version bigint NOT NULL,
+    due_at bigint NOT NULL,
+    ready_at bigint NOT NULL,
+    wake_at bigint NOT NULL,
+    attempts integer NOT NULL,
+    kind text NOT NULL,
+    key text NOT NULL,
+    worker text
+) PARTITION BY RANGE (stream)
+"""
 MISSING = """
 CREATE OR REPLACE FUNCTION missing_partitions(ahead integer)
 RETURNS TABLE (parent text, month timestamp)
@@ -54,7 +69,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = {schema}, pg_temp AS $$
   FROM (SELECT date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC') AS present) now
   CROSS JOIN generate_series(present, present + ahead * interval '1 month', '1 month') m
   CROSS JOIN pg_class p
-  WHERE p.oid IN ('events'::regclass, 'event_secrets'::regclass)
+  WHERE p.oid IN ('events'::regclass, 'event_secrets'::regclass, 'work'::regclass)
   AND NOT EXISTS (
     SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent = p.oid AND (
@@ -65,14 +80,48 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = {schema}, pg_temp AS $$
   ) AND NOT CASE p.relname
     WHEN 'events' THEN EXISTS (SELECT FROM events_other
       WHERE stream >= streams_from(m) AND stream < streams_from(m + interval '1 month'))
-    ELSE EXISTS (SELECT FROM event_secrets_other
+    WHEN 'event_secrets' THEN EXISTS (SELECT FROM event_secrets_other
+      WHERE stream >= streams_from(m) AND stream < streams_from(m + interval '1 month'))
+    ELSE EXISTS (SELECT FROM work_other
       WHERE stream >= streams_from(m) AND stream < streams_from(m + interval '1 month'))
   END ORDER BY m, p.relname
 $$
 """
-"""As before, but for the table of due work."""
-
-
+MAKE = """
+CREATE OR REPLACE FUNCTION make_partitions(wanted text, ahead integer) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = {schema}, pg_temp
+SET lock_timeout = '500ms' AS $$
+DECLARE
+  one record;
+  made integer := 0;
+BEGIN
+  IF ahead IS NULL OR ahead NOT BETWEEN 0 AND 24 THEN
+    RAISE EXCEPTION 'ahead: 0 to 24 months' USING ERRCODE = '22023';
+  END IF;
+  IF NOT pg_try_advisory_xact_lock({turn}) THEN
+    RETURN 0;
+  END IF;
+  FOR one IN
+    SELECT parent, parent || to_char(month, '"_"YYYY_MM') AS name,
+      streams_from(month) AS low, streams_from(month + interval '1 month') AS high
+    FROM missing_partitions(ahead) WHERE parent = wanted
+  LOOP
+    EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L) %s',
+      one.name, one.parent, one.low, one.high,
+      CASE one.parent WHEN 'work' THEN 'WITH ({stored})' ELSE '' END);
+    IF one.parent <> 'work' THEN
+      PERFORM guard_partition(one.parent, one.name);
+    END IF;
+    made := made + 1;
+  END LOOP;
+  RETURN made;
+END $$
+"""
+"""Both as before, but for the table of due work."""
+PARTITIONS_TURN = 0x6B6F7A7A
+"""The advisory lock under which partitions are made."""
+AHEAD = 3
+"""Months made beyond the present one."""
 LATE = """
 CREATE FUNCTION refuse_late() RETURNS integer LANGUAGE plpgsql AS $$
 BEGIN
@@ -83,11 +132,14 @@ END $$
 
 def upgrade() -> None:
     """Makes the table, and takes over what is due."""
-    run = op.get_bind().exec_driver_sql
-    sqlite = op.get_bind().dialect.name == "sqlite"
-    if not sqlite:
-        run("LOCK TABLE events, due")  # at once: whoever appends has locks of both
-        run("DROP INDEX events_request")
+    if op.get_bind().dialect.name == "sqlite":
+        move_rows()
+    else:
+        stand_beside()
+
+
+def move_rows() -> None:
+    """On SQLite, where no other release is at work."""
     op.create_table(
         "work",
         sa.Column("stream", sa.Uuid, nullable=False),
@@ -102,15 +154,21 @@ def upgrade() -> None:
     )
     op.create_index("work_stream", "work", ["stream"])
     op.create_index("work_wake", "work", ["wake_at"])
-    if sqlite:
-        run(
-            "INSERT INTO work (stream, version, due_at, ready_at, wake_at, attempts, kind, key, "
-            "worker) SELECT stream, version, due_at, ready_at, ready_at, attempts, kind, key, "
-            "worker FROM due"
-        )
-        run("DROP TABLE due")
-        return
-    run(f"ALTER TABLE work SET ({STORED})")
+    run = op.get_bind().exec_driver_sql
+    run(
+        "INSERT INTO work (stream, version, due_at, ready_at, wake_at, attempts, kind, key, "
+        "worker) SELECT stream, version, due_at, ready_at, ready_at, attempts, kind, key, "
+        "worker FROM due"
+    )
+    run("DROP TABLE due")
+
+
+def stand_beside() -> None:
+    """On PostgreSQL, where the release before keeps `due`."""
+    run = op.get_bind().exec_driver_sql
+    schema = run("SELECT quote_ident(current_schema())").scalar_one()
+    run("LOCK TABLE events, due")  # at once: whoever appends has locks of both
+    run("DROP INDEX events_request")
     run("CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM due")
     run("DROP TABLE due")
     run(DUE)
@@ -119,7 +177,13 @@ def upgrade() -> None:
         "INSERT INTO due (stream, kind, key, version, due_at, ready_at, attempts, worker) "
         "SELECT stream, kind, key, version, due_at, ready_at, attempts, worker FROM kept"
     )
-    run(MISSING.format(schema=run("SELECT quote_ident(current_schema())").scalar_one()))
+    run(WORK)
+    run("CREATE INDEX work_stream ON work (stream)")
+    run("CREATE INDEX work_wake ON work (wake_at)")
+    run(f"CREATE TABLE work_other PARTITION OF work DEFAULT WITH ({STORED})")
+    run(MISSING.format(schema=schema))
+    run(MAKE.format(schema=schema, turn=PARTITIONS_TURN, stored=STORED))
+    run(f"SELECT make_partitions('work', {AHEAD})")
     run(LATE)
     run("REVOKE EXECUTE ON FUNCTION refuse_late() FROM PUBLIC")
     run("DROP TYPE batch_asked")
