@@ -32,6 +32,7 @@ from tests.runtime.stored import verify_stream
 
 FROZEN = Path(__file__).parents[1] / "fixtures" / "0.1.0" / "postgresql" / "game.sql.gz"
 RELEASE = Path(__file__).parent / "release_0_1_0"
+BACK = Path(__file__).parents[2] / "deploy" / "back-to-0.1.0.sql"
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 SESSION = (
     "SET plan_cache_mode = force_generic_plan; SET jit = off; SET enable_seqscan = off; "
@@ -49,6 +50,7 @@ CLAIM = (
     "due.worker FROM due WHERE due.ready_at <= $1 ORDER BY due.ready_at LIMIT 8 "
     "FOR UPDATE SKIP LOCKED"
 )
+ALL_DUE = CLAIM.replace("LIMIT 8 ", "")
 MINUTE_US = 60_000_000
 MOVES = 12
 
@@ -248,6 +250,29 @@ async def test_work_that_the_release_before_left_is_done(postgres_url: str) -> N
     assert {(one.stream, one.kind, one.key) for one in found} == there
     assert await connection.fetchval("SELECT count(*) FROM due") == 0
     await connection.close()
+    await store.close()
+
+
+async def test_the_release_before_may_take_over_again(postgres_url: str) -> None:
+    """`deploy/back-to-0.1.0.sql` gives it what is due; forth again, each row is claimed once."""
+    await dumps.load_postgres(postgres_url, gzip.decompress(FROZEN.read_bytes()).decode())
+    await migrate(postgres_url, FOLDERS)
+    later = 4_000_000_000_000_000
+    store = SqlStore(open_engine(postgres_url), KEYS, clock=lambda: later)
+    wanted = [append(0, plan=Plan(due=(Due("turn", "0", 0), Due("bot", "0", 5)))) for _ in range(3)]
+    for each in wanted:
+        await store.append(each)
+    connection = await asyncpg.connect(postgres_url.replace("+asyncpg", ""))
+    await connection.execute(BACK.read_text("utf-8"))
+    async with connection.transaction():
+        names = [tuple(row)[:3] for row in await connection.fetch(ALL_DUE, later + MINUTE_US)]
+    assert {(each.stream, kind, "0") for each in wanted for kind in ("turn", "bot")} < set(names)
+    assert await connection.fetchval("SELECT count(*) FROM work") == 0
+    await connection.close()
+    late = SqlStore(open_engine(postgres_url), KEYS, clock=lambda: later + MINUTE_US)
+    found = await late.claim("worker", 1_000, 60_000)
+    assert sorted((one.stream, one.kind, one.key) for one in found) == sorted(names)
+    await late.close()
     await store.close()
 
 
