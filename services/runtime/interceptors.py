@@ -354,7 +354,10 @@ def _code(call: Call, context: Context) -> str:
 
 
 async def _abort(context: Context, answer: Answer) -> None:
-    await context.abort(answer.code, answer.message, answer.metadata)
+    try:
+        await context.abort(answer.code, answer.message, answer.metadata)
+    except grpc.aio.InternalError:  # the caller is gone, and so is whom to tell
+        raise asyncio.CancelledError from None
 
 
 def _draining() -> Refused:

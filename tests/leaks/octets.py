@@ -34,6 +34,10 @@ NUMBERS = ("TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "NINE")
 RANKS |= {word: str(number) for number, word in enumerate(NUMBERS, start=2)}
 SIGNS = {"♠": "S", "♥": "H", "♦": "D", "♣": "C"}
 SHORT = re.compile(rf"(?<![0-9A-Za-z])({'|'.join(WORDS)})(?![0-9A-Za-z])")
+BASE64 = re.compile(
+    r"(?<![\w+/-])(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])(?=[\w+/-]*[0-9])"
+    r"(?:[A-Za-z0-9+/]{20,}|[A-Za-z0-9_-]{32,})={0,2}(?![\w+/-])"
+)
 LONG = re.compile(rf"({'|'.join(RANKS)})_OF_({'|'.join(NAMES)})")
 SIGNED = re.compile(r"(10|[2-9TJQKA])([♠♥♦♣])")
 SPOKEN = re.compile(r"\bCard\((\d+)\)|<Card\.\w+: (\d+)>")
@@ -106,8 +110,8 @@ def named(message: Message) -> Iterator[Card]:
 
 
 def spelt(said: str) -> Iterator[Card]:
-    """Every card that a text names."""
-    yield from (WORDS[word] for word in SHORT.findall(said))
+    """Every card that a text names; in signatures and tokens any two letters may meet."""
+    yield from (WORDS[word] for word in SHORT.findall(BASE64.sub("", said)))
     yield from (WORDS[RANKS[rank] + NAMES[suit]] for rank, suit in LONG.findall(said))
     for rank, suit in SIGNED.findall(said):
         yield WORDS[("T" if rank == "10" else rank) + SIGNS[suit]]

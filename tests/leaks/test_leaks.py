@@ -324,3 +324,17 @@ def test_a_secret_is_found_in_octets() -> None:
     for form in (secret, secret.hex().encode(), b"yMnKy8zNzs_Q0dLT1NXW19jZ2tvc3d7f4OHi4-Tl5uc"):
         assert list(carried(b"before " + form + b" after", [secret])) == [secret]
     assert not list(carried(b"before and after", [secret]))
+
+
+def test_a_card_is_found_in_words_and_not_in_a_signature() -> None:
+    """Two letters that meet in a signature or a token are no card; those in a sentence are."""
+    note = "kozyr 3 — 7Hc+/9S+uRrk2QkP0aBzWm4TqXy/8D/AbCdEf0123456789+/==\n"
+    token = "eyJhbGciOiJFZERTQSJ9_9S-aGVsbG8td29ybGQ_8D-QkP0aBzWm4T"
+    assert list(spelt(note)) == list(spelt(token)) == []
+    said = (
+        "drops 9S",
+        "9S/8D/7C/6H/5S/4D/3C/2H/TS/JD",
+        "cards-9S-8D",
+        "his-card-is-the-9S-of-spades",
+    )
+    assert all(list(spelt(each)) for each in said)

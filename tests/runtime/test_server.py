@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import jwt
@@ -14,8 +14,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from services.kernel.errors import Kind, Refused
+from services.runtime import interceptors
 from services.runtime.drain import Drain
 from services.runtime.server import CannotStart, TaskDied
+from services.runtime.status import fault
 from services.runtime.store.api import StoreUnavailable
 from tests.runtime.echo import SECRET, Caller, Echo, refused, serving, settings, setup, token
 
@@ -220,3 +222,15 @@ async def test_a_dead_task_is_reported(tmp_path: Path, raises: bool) -> None:
     async with serving(echo, given) as server:
         with pytest.raises(TaskDied, match="worker"):
             await asyncio.wait_for(asyncio.shield(server.died), 5)
+
+
+async def test_whom_a_refusal_no_longer_reaches_is_gone_and_no_fault() -> None:
+    """A call ended while its caller disappears counts as given up, without an error in the log."""
+
+    class Gone:
+        async def abort(self, *_: object) -> None:
+            raise grpc.aio.InternalError
+
+    answer = fault(grpc.StatusCode.UNAVAILABLE, "DRAINING", "the process stops", "r-1")
+    with pytest.raises(asyncio.CancelledError):
+        await interceptors._abort(cast(Any, Gone()), answer)
