@@ -10,7 +10,7 @@ from typing import assert_never
 
 from engines.cards import text
 from engines.durak import Attack, Beat, Happening, Move, Pass, Take, View
-from engines.durak.core import TAKE
+from engines.durak.core import PASS, TAKE
 from engines.durak.projection import move as named
 from services.ai.bots.budget import Budget
 from services.ai.bots.choice import Choice
@@ -44,14 +44,19 @@ def choose(view: View, history: Sequence[Happening], rng: Random, budget: Budget
         return Choice(named(core, end.moves[0]), _KEPT[end.value])
     if end is None:
         moves = core.moves()
-        if moves > TAKE and is_stale(view, history):
-            moves ^= TAKE
+        if core.table and is_stale(view, history):
+            moves = _moving_on(moves)
         tree = grown(hidden, moves, MIX, rng, meter)
     else:
         tree = grown(hidden, sum(end.moves), TRAPPING, rng, meter, TRAP_COST)
     best = max(tree, key=lambda move: (tree[move].tries, tree[move].won))
     move = named(core, best)
     return Choice(move, _searched(move) if end is None else _KEPT[end.value])
+
+
+def _moving_on(moves: int) -> int:
+    """No taking by choice, and no adding: some cards must be gone when bouts go round."""
+    return PASS if moves & PASS else moves & ~TAKE or moves
 
 
 def _solved(hidden: Unknown, budget: Budget) -> endgame.Solved | None:

@@ -18,8 +18,8 @@ def choose(
     For a view that was made up, and that no cards fit, hard plays as normal does.
     """
     if level is not Level.HARD:
-        return plain.choose(view, history, level)
+        return plain.choose(view, history, level, rng)
     try:
         return hard.choose(view, history, rng, budget)
     except Impossible:
-        return plain.choose(view, history, Level.NORMAL)
+        return plain.choose(view, history, Level.NORMAL, rng)

@@ -6,6 +6,7 @@ adds ranks that the defender presumably cannot beat.
 
 from collections.abc import Iterable, Sequence
 from math import comb
+from random import Random
 
 from engines.cards import KING, Card, rank, suit, text
 from engines.durak import (
@@ -40,18 +41,32 @@ THICK_TALON = 6
 SPARING_TALON = 8
 """With more cards in the talon than this a king or ace of trumps is not spent on a defence."""
 STALE_BOUTS = 3
-"""After so many bouts a seat without a discard nobody takes by choice: the deal must move on."""
+"""After so many bouts a seat without a discard nobody takes or adds by choice, and whoever begins
+does so with any card: the deal must move on."""
 
 
-def choose(view: View, history: Sequence[Happening], level: Level) -> Choice[Move]:
-    """A legal move for the seat whose view this is."""
+def choose(view: View, history: Sequence[Happening], level: Level, rng: Random) -> Choice[Move]:
+    """A legal move for the seat whose view this is.
+
+    It follows from the view alone, unless the bouts go round: then chance breaks the circle.
+    """
+    stale = is_stale(view, history)
     beats = [move for move in view.legal if isinstance(move, Beat)]
     attacks = [move for move in view.legal if isinstance(move, Attack)]
     if beats or Take() in view.legal:
-        return _defend(view, beats, level, stale=is_stale(view, history))
+        return _defend(view, beats, level, stale=stale)
+    if stale:
+        return _move_on(view, attacks, rng)
     if Pass() in view.legal:
         return _add(view, attacks, level)
     return _open(view, attacks, level)
+
+
+def _move_on(view: View, attacks: Sequence[Attack], rng: Random) -> Choice[Move]:
+    """Let beaten cards be gone, or begin with any card."""
+    if Pass() in view.legal:
+        return Choice(Pass(), "The same cards go round and round; better that some are gone.")
+    return Choice(rng.choice(attacks), "The same cards go round and round; this is another one.")
 
 
 def worth(view: View, card: Card) -> int:
@@ -143,7 +158,9 @@ def _defend(view: View, beats: Sequence[Beat], level: Level, *, stale: bool) -> 
 
 
 def is_stale(view: View, history: Sequence[Happening]) -> bool:
-    """Whether the bouts go round without a card being discarded."""
+    """Whether the bouts go round without a card being discarded; between two they cannot."""
+    if len(view.counts) - len(view.out) == DUEL:
+        return False
     bouts = 0
     for happening in reversed(history):
         if isinstance(happening, BoutClosed):
