@@ -1,6 +1,7 @@
-"""Makes `tables.json`: `python -m services.ai.bots.azi.building`, about an hour on one core.
+"""Makes `tables.json`: `python -m services.ai.bots.azi.building`, some ten minutes of CPU.
 
-The seed and the numbers of samples and rounds below say all that the tables depend on.
+They depend on the seeds and the numbers of samples and rounds named here and in `measuring`, and
+on nothing else.
 """
 
 import json

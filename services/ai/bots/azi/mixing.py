@@ -14,6 +14,8 @@ from services.ai.bots.azi.worlds import Likely
 
 SURE = 0.95
 """A hand that wins so much of the bank is never folded."""
+ODDLY_KEPT = 0.03
+"""How often of four cards three are kept that are not the best ones."""
 NEAR = 3
 """From how many ranks away a mix may be taken where a rank has none of its own."""
 
@@ -51,7 +53,7 @@ def likely(view: View, history: Sequence[Happening]) -> Likely:
 
     @cache
     def likelihood(seat: int, kind: int) -> float:
-        weight = known.kept[kind] if view.options.deal_size > hands.HAND else 1.0
+        weight = known.kept[kind] + ODDLY_KEPT if view.options.deal_size > hands.HAND else 1.0
         for each in told[seat]:
             mix = known.mix(each.situation, ranks[max(each.live, tables.PLAYERS.start)][kind])
             if mix is not None:
