@@ -47,10 +47,10 @@ class QuickPlay:
             try:
                 return Found(chosen, await self._sit(chosen, player, rules, level, request))
             except Refused as refused:
-                if refused.kind not in {Kind.PRECONDITION, Kind.NOT_FOUND}:
+                if refused.kind not in {Kind.PRECONDITION, Kind.NOT_FOUND} or chosen in tried:
                     raise
-                if chosen in tried:
-                    raise
+                if await self._store.head(chosen) is None:
+                    raise  # he was to open it: what one of his own refuses, the next one would too
             tried.add(chosen)
             others = await self._candidates(player, rules, any_seats)
             fresh = [table for table in others if table not in tried]

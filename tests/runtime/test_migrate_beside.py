@@ -21,12 +21,13 @@ from services.kernel.envelope import Append, Appended, Due, Plan, Recorded
 from services.kernel.ids import RANDOM_BYTES, uuid7
 from services.runtime.database import close_engine, open_engine, read
 from services.runtime.migrate import migrate, missing
+from services.runtime.store import migrations
 from services.runtime.store.committer import NOTHING, Mark, made_ready
 from services.runtime.store.keys import StreamKeys
 from services.runtime.store.rows import chained
 from services.runtime.store.sql import SqlStore
 from tests.fixtures import dumps
-from tests.runtime.appends import append
+from tests.runtime.appends import STREAM, append, numbered
 from tests.runtime.conftest import KEYS
 from tests.runtime.stored import verify_stream
 
@@ -240,14 +241,18 @@ async def test_work_that_the_release_before_left_is_done(postgres_url: str) -> N
     await migrate(postgres_url, FOLDERS)
     stream, later = uuid7(1, bytes(RANDOM_BYTES)), 4_000_000_000_000_000
     store = SqlStore(open_engine(postgres_url), KEYS, clock=lambda: later)
-    await store.append(append(0, stream=stream, plan=Plan(due=(Due("turn", "anew", 0),))))
+    asked = Plan(due=(Due("turn", "anew", 0), Due("turn", "replaced", 0)))
+    await store.append(append(0, stream=stream, plan=asked))
     left = "INSERT INTO due VALUES ($1, 'turn', $2, $3, $4, $4, 0)"
     await connection.execute(left, stream, "since", 1, later)
     await connection.execute(left, stream, "anew", 0, later)
+    await connection.execute(left, stream, "replaced", 2, later)
     there = {tuple(row) for row in await connection.fetch(names, later)}
     found = await store.claim("worker", 1_000, 60_000)
     assert len(found) == len(there) > 2
     assert {(one.stream, one.kind, one.key) for one in found} == there
+    versions = {one.key: one.version for one in found if one.stream == stream}
+    assert versions == {"since": 1, "anew": 1, "replaced": 2}
     assert await connection.fetchval("SELECT count(*) FROM due") == 0
     await connection.close()
     await store.close()
@@ -259,7 +264,8 @@ async def test_the_release_before_may_take_over_again(postgres_url: str) -> None
     await migrate(postgres_url, FOLDERS)
     later = 4_000_000_000_000_000
     store = SqlStore(open_engine(postgres_url), KEYS, clock=lambda: later)
-    wanted = [append(0, plan=Plan(due=(Due("turn", "0", 0), Due("bot", "0", 5)))) for _ in range(3)]
+    asked = Plan(due=(Due("turn", "0", 0), Due("bot", "0", 5)))
+    wanted = [append(0, stream=numbered(n), plan=asked) for n in range(3)]
     for each in wanted:
         await store.append(each)
     connection = await asyncpg.connect(postgres_url.replace("+asyncpg", ""))
@@ -273,6 +279,32 @@ async def test_the_release_before_may_take_over_again(postgres_url: str) -> None
     found = await late.claim("worker", 1_000, 60_000)
     assert sorted((one.stream, one.kind, one.key) for one in found) == sorted(names)
     await late.close()
+    await store.close()
+
+
+async def test_two_rows_of_a_name_harm_nobody(postgres_url: str) -> None:
+    """What 0.1.0 left was taken over while an append set it anew: each is claimed at its own
+    moment, and the stream goes on."""
+    await migrate(postgres_url, [migrations.FOLDER])
+    now = 1_000_000_000_000_000
+    store = SqlStore(open_engine(postgres_url), KEYS, clock=lambda: now)
+    await store.append(append(0))
+    await store.append(append(1, plan=Plan(due=(Due("idle", "", 60_000),))))
+    connection = await asyncpg.connect(postgres_url.replace("+asyncpg", ""))
+    await connection.execute(
+        "INSERT INTO work (stream, version, due_at, ready_at, wake_at, attempts, kind, key) "
+        "VALUES ($1, 1, $2, $2, $2, 0, 'idle', '')",
+        *(STREAM, now),
+    )
+    found = await store.claim("worker", 8, 10_000)
+    assert [one.version for one in found] == [1]
+    assert await store.claim("worker", 8, 10_000) == []
+    anew = Plan(due=(Due("idle", "", 0),))
+    assert (await store.append(append(2, plan=anew))).version == 3
+    assert {one.version for one in await store.claim("worker", 8, 10_000)} == {3}
+    await store.append(append(3, plan=Plan(done=(("idle", ""),))))
+    assert await connection.fetchval("SELECT count(*) FROM work") == 0
+    await connection.close()
     await store.close()
 
 

@@ -34,14 +34,15 @@ CLAIM = f"""
         ) renewed WHERE work.stream = renewed.stream AND work.kind = renewed.kind
         AND work.key = renewed.key
     ), ready AS MATERIALIZED (
-        SELECT stream, kind, key, ready_at FROM work WHERE wake_at <= (SELECT at FROM moment)
-        AND ready_at <= (SELECT at FROM moment) {{but}}
+        SELECT stream, kind, key, version, ready_at FROM work
+        WHERE wake_at <= (SELECT at FROM moment) AND ready_at <= (SELECT at FROM moment) {{but}}
         ORDER BY ready_at LIMIT {{limit}} FOR UPDATE SKIP LOCKED
     )
     UPDATE work SET ready_at = (SELECT at FROM moment) + $2::bigint,
         wake_at = (SELECT at FROM moment) + $2::bigint, attempts = work.attempts + 1, worker = $3
     FROM ready
     WHERE work.stream = ready.stream AND work.kind = ready.kind AND work.key = ready.key
+        AND work.version = ready.version
     RETURNING ready.ready_at, work.stream, work.kind, work.key, work.version, work.due_at,
         work.attempts
 """  # noqa: S608 - made of constants
@@ -51,13 +52,18 @@ LEFT_BEHIND = f"""
     WITH left_behind AS (
         DELETE FROM due WHERE ready_at <= coalesce($1::bigint, {CLOCK})
         RETURNING stream, version, due_at, ready_at, attempts, kind, key
+    ), replaced AS (
+        DELETE FROM work USING left_behind l WHERE work.stream = l.stream AND work.kind = l.kind
+        AND work.key = l.key AND work.version < l.version
     )
     INSERT INTO work (stream, version, due_at, ready_at, wake_at, attempts, kind, key)
     SELECT stream, version, due_at, ready_at, ready_at, attempts, kind, key FROM left_behind l
     WHERE NOT EXISTS (SELECT FROM work WHERE work.stream = l.stream AND work.kind = l.kind
         AND work.key = l.key AND work.version >= l.version)
 """  # noqa: S608
-"""Takes over due rows that 0.1.0 has stored, before the database was migrated or since."""
+"""Takes over due rows that 0.1.0 has stored, before the database was migrated or since; of two of a
+name the later stays. It does not hold the heads, so an append may set a row of the same name at
+that moment: then there are two, each is claimed at its own moment, and the earlier is moot."""
 LEFT_EVERY_S = 1.0
 DROP = delete(work).where(SAME_CLAIM)
 NEXT = select(func.min(work.c.wake_at), now_us())

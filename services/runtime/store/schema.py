@@ -99,7 +99,8 @@ work = Table(
     Index("work_wake", "wake_at"),
     postgresql_partition_by="RANGE (stream)",
 )
-"""Due rows, one of a kind and key in a stream; the lock of the stream's head sees to that.
+"""Due rows, one of a kind and key in a stream: the lock of the stream's head sees to that, but for
+what 0.1.0 has left (`claims.LEFT_BEHIND`).
 
 `ready_at` is when the row may be claimed: first `due_at`, then the end of a lease or a pause.
 `wake_at` is at or before it: when the row is looked at. A row that takes the place of another and

@@ -157,14 +157,15 @@ NEXT = f"""renewed AS (
         AND work.stream = r.stream AND work.kind = r.gone_kind AND work.key = r.gone_key
     RETURNING r.place
 ), in_place AS MATERIALIZED (
-    SELECT {{places}} AS bits FROM renewed
+    SELECT {{places}} AS bits FROM renewed LIMIT 1
 ), next_written AS (
     INSERT INTO work (stream, kind, key, version, due_at, ready_at, wake_at, attempts)
     SELECT stream, due_kind, due_key, coalesce(version, expected + 1), due_at, due_at, due_at, 0
     FROM asked{HAS_WON} AND due_kind IS NOT NULL
         AND coalesce(get_bit((SELECT bits FROM in_place), place), 0) = 0
 )"""  # noqa: S608
-"""The first due row of each append, in the place of one that is gone if that is there."""
+"""The first due row of each append, in the place of one that is gone if that is there; or of two
+(`claims.LEFT_BEHIND`)."""
 
 
 def rows(parameter: int, part: str) -> str:

@@ -2,14 +2,18 @@
 
 import asyncio
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from kozyr.game.v1 import variant_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2 as pb
 from structlog.testing import capture_logs
 
-from services.kernel.errors import Kind, Refused
+from services.kernel.errors import Kind, Refused, precondition
+from services.lobby.commands import Command, Open
+from services.lobby.model import Table
 from services.lobby.server import FOLDERS
+from services.lobby.tables import Request, Tables
 from tests import postgres
 from tests.services.lobby.hall import (
     Hall,
@@ -280,6 +284,27 @@ async def test_quick_play_takes_no_table_with_other_rules(hall: Hall) -> None:
     await dato.call(pb.SetReadyRequest(table_id=made[2], ready=True))
     again = pb.QuickPlayRequest(variant=variant_pb2.VARIANT_AZI, seats=2)
     assert (await nino.call(again)).table.table_id == made[2]
+
+
+async def test_quick_play_says_why_no_table_of_ones_own_is_opened(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a new table refuses the next one would too: it is not tried until the deadline."""
+    act, opened = Tables.act, []
+
+    async def refusing(self: Tables, table_id: UUID, command: Command, request: Request) -> Table:
+        if isinstance(command, Open):
+            opened.append(table_id)
+            raise precondition("NO_MORE_TABLES", "the house is full")
+        return await act(self, table_id, command, request)
+
+    nino = await hall.guest("Nino")
+    monkeypatch.setattr(Tables, "act", refusing)
+    quick = pb.QuickPlayRequest(variant=variant_pb2.VARIANT_DURAK, request_id=request_id())
+    assert (await nino.refused(quick)).reason == "NO_MORE_TABLES"
+    assert len(opened) == 1
+    monkeypatch.undo()
+    assert (await nino.call(quick)).table.table_id == str(opened[0])
 
 
 # ------------------------------------------------------------------------------------------- others
