@@ -21,9 +21,9 @@ from services.game.disputes import (
     DisputeEvent,
     Standing,
     decode,
-    dispute_id,
     ids_about,
     missing,
+    place_id,
 )
 from services.game.games import Games
 from services.game.peers import Peers
@@ -94,22 +94,50 @@ class Disputes:
         validate.number("version", request.version, low=0, high=version)
         words = validate.text("complaint", request.complaint, high=WORDS_MAX)
         game_id, player = UUID(request.game_id), caller.subject
-        stream = dispute_id(game_id, player, request.request_id)
+        # one at a time of a player: others here would only try for the same places
         async with self._opening.setdefault((game_id, player), asyncio.Lock()):
-            return await self._open(stream, request, words, caller)
+            async for stream in self._places(game_id, request, caller):
+                try:
+                    return await self._open(stream, request, words, caller)
+                except Refused as refused:
+                    if refused.reason != "DISPUTE_EXISTS":
+                        raise
+        raise precondition(
+            "TOO_MANY_DISPUTES",
+            f"a player may open {DISPUTES_MAX} disputes about a game",
+            limit=str(DISPUTES_MAX),
+        )
+
+    async def _places(
+        self, game_id: UUID, request: audit_pb2.OpenDisputeRequest, caller: Caller
+    ) -> AsyncIterator[UUID]:
+        """Where a dispute may be opened: where this request has opened one, else the player's free
+        places, lowest first.
+
+        Another replica may fill them meanwhile. As nobody leaves one out, whoever carries out the
+        same request comes to the place where it was opened before he comes to a free one.
+        """
+        places = [place_id(game_id, caller.subject, n) for n in range(DISPUTES_MAX)]
+        taken = {
+            found.id
+            async for found in self.about(game_id)
+            if _opened(found.state).player_id == caller.subject
+        }
+        for stream in taken:
+            with refusals():
+                if await self._store.find_request(stream, _request_id(request, caller)):
+                    yield stream
+                    return
+        elsewhere = len(taken.difference(places))  # disputes of 0.1.0 have ids of another kind
+        for stream in places[: DISPUTES_MAX - elsewhere]:
+            if stream not in taken:
+                yield stream
 
     async def _open(
         self, stream: UUID, request: audit_pb2.OpenDisputeRequest, words: str, caller: Caller
     ) -> audit_pb2.Dispute:
-        """One at a time of a player, so that those that come at once are counted as well."""
-        game_id, player = UUID(request.game_id), caller.subject
-        mine = [d async for d in self.about(game_id) if _opened(d.state).player_id == player]
-        if len(mine) >= DISPUTES_MAX and stream not in (dispute.id for dispute in mine):
-            raise precondition(
-                "TOO_MANY_DISPUTES",
-                f"a player may open {DISPUTES_MAX} disputes about a game",
-                limit=str(DISPUTES_MAX),
-            )
+        """Open a dispute at a place; raises Refused DISPUTE_EXISTS where another has it."""
+        player = caller.subject
         digest = await self._texts.keep(stream, player, words)
         opened = stored.DisputeOpened(
             game_id=request.game_id,

@@ -229,9 +229,15 @@ DECIDER = Decider(
 )
 
 
-def dispute_id(game_id: UUID, player: str, request_id: str) -> UUID:
-    """The id of the dispute a request opens: the same for a repeated request, ordered by game."""
-    random = digest(framed(game_id.bytes, player.encode(), request_id.encode()))
+def place_id(game_id: UUID, player: str, place: int) -> UUID:
+    """The id of a player's dispute about a game at one of the places he has for them, from 0."""
+    return dispute_id(game_id, player, str(place))
+
+
+def dispute_id(game_id: UUID, player: str, name: str) -> UUID:
+    """The id of a player's dispute about a game by a name, ordered by game; in 0.1.0 the name was
+    the id of the request that opened it."""
+    random = digest(framed(game_id.bytes, player.encode(), name.encode()))
     alike = uuid7(game_id.int >> 80, random[:RANDOM_BYTES])
     return UUID(int=alike.int & ~(0xF << 76) | DISPUTE_VERSION << 76)
 
