@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from services.kernel.envelope import Due, Head, Plan
+from services.kernel.envelope import Appended, Due, Head, Plan
 from services.runtime.store.api import Conflict, Late, RequestReused, Store, Unstorable
 from services.runtime.store.chain import GENESIS, secret_digest, verify
 from services.runtime.store.sql import SqlStore
@@ -321,6 +321,19 @@ async def test_heads_are_found_for_those_that_exist(store: SqlStore) -> None:
     assert sorted(found) == [numbered(0), numbered(1), numbered(2)]
     assert [found[numbered(number)].ended for number in range(3)] == [False, True, False]
     assert await store.heads([]) == {}
+
+
+async def test_a_stream_that_has_ended_takes_no_memory(store: SqlStore) -> None:
+    """What is kept in mind for the next append of a stream goes with its end; the same request, or
+    another append after all, is judged as before."""
+    last = append(1, plan=Plan(ended=True))
+    await store.append(append(0))
+    outcome = await store.append(last)
+    assert not store._marks
+    assert await store.append(last) == Appended(outcome.events, repeated=True)
+    assert (await store.append(append(2))).version == 3
+    with pytest.raises(Conflict):
+        await store.append(append(2, request="another"))
 
 
 async def test_a_stream_that_has_ended_stays_ended(store: SqlStore) -> None:

@@ -53,7 +53,8 @@ _appended = maker(Appended)
 PAGE = 500
 
 MARKS_KEPT = 16_384
-"""Of how many streams the end is kept in memory, so that an append needs no read before it."""
+"""Of how many streams the end is kept in memory, so that an append needs no read before it; none of
+those that have ended, whose request ids would lie there for nothing."""
 STALE_TRIES = 3
 
 
@@ -200,7 +201,10 @@ class SqlStore:
 
     def _won(self, pending: Pending) -> Appended:
         rows = pending.rows
-        self._mark(rows[-1], due_after(pending), requests_after(pending))
+        if pending.append.plan.ended:
+            self._marks.pop(pending.append.stream.int, None)
+        else:
+            self._mark(rows[-1], due_after(pending), requests_after(pending))
         if pending.sealing is not None and self._keys is not None:
             self._keys.keep(pending.append.stream, pending.sealing.key)
         return _appended(rows, False)
