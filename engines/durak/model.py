@@ -21,9 +21,9 @@ class Options:
     """What a table may choose (DURAK-14, DURAK-15, DURAK-31)."""
 
     throw_in_after_take: bool = option(
-        True, "After the defender takes, the attackers may still add cards, within the limit"
+        True, "After the defender takes, the attackers may still add cards, within the limit."
     )
-    auto_pass: bool = option(True, "A seat that holds no card it could add is passed by itself")
+    auto_pass: bool = option(True, "A seat that holds no card it could add is passed by itself.")
     reveal: str = option(
         "full",
         "What is laid open at the end: all cards, or to each player his own and those played.",

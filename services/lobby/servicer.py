@@ -12,6 +12,7 @@ from kozyr.lobby.v1.lobby_pb2_grpc import LobbyServiceServicer
 from services.kernel.errors import invalid
 from services.lobby import commands
 from services.lobby.bots import bot_id
+from services.lobby.guides import spoken
 from services.lobby.hosting import BUY_IN_MAX, quick_rules, table_rules
 from services.lobby.listing import list_tables
 from services.lobby.model import BotLevel, Table, Variant
@@ -19,7 +20,7 @@ from services.lobby.quick import QuickPlay
 from services.lobby.records import table_events
 from services.lobby.reports import end_of_game
 from services.lobby.tables import Request, Tables, request_of
-from services.lobby.variants import variant_info
+from services.lobby.variants import variants_told
 from services.lobby.watch import Watching
 from services.runtime import call, validate
 from services.runtime.auth import Role
@@ -49,8 +50,9 @@ class Lobby(LobbyServiceServicer):
     async def ListVariants(
         self, request: pb.ListVariantsRequest, context: Context
     ) -> pb.ListVariantsResponse:
-        """The games, from the engines' own options."""
-        return pb.ListVariantsResponse(variants=[variant_info(variant) for variant in Variant])
+        """The games, from the engines' own options, with their rules for people."""
+        only = Variant(request.variant) if request.variant else None
+        return variants_told(spoken(request.languages), only)
 
     async def CreateTable(
         self, request: pb.CreateTableRequest, context: Context

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
+from functools import cache
 from typing import Any
 
 from google.protobuf.message import Message
@@ -12,6 +13,7 @@ from kozyr.lobby.v1 import lobby_pb2
 from engines import azi, durak, rami
 from engines.api import read_options
 from services.kernel.errors import invalid
+from services.lobby.guides import LANGUAGES, OptionText, Section, guide
 from services.lobby.model import Variant
 
 ENGINES: Mapping[Variant, Any] = {Variant.AZI: azi, Variant.DURAK: durak, Variant.RAMI: rami}
@@ -54,15 +56,30 @@ def default_options(variant: Variant) -> object:
     return ENGINES[variant].Options()
 
 
-def variant_info(variant: Variant) -> lobby_pb2.VariantInfo:
-    """What a client shows of a game before a table is opened."""
+@cache
+def variants_told(language: str, only: Variant | None = None) -> lobby_pb2.ListVariantsResponse:
+    """The games in one of LANGUAGES, or one game; the answer is shared, so not to be changed."""
+    return lobby_pb2.ListVariantsResponse(
+        variants=[variant_info(v, language) for v in Variant if only in (None, v)],
+        language=language,
+        languages=LANGUAGES,
+    )
+
+
+def variant_info(variant: Variant, language: str) -> lobby_pb2.VariantInfo:
+    """What a client shows of a game before a table is opened, in one of LANGUAGES."""
     engine = ENGINES[variant]
+    told = guide(engine.NAME, language)
     return lobby_pb2.VariantInfo(
         variant=variant_pb2.Variant.ValueType(variant),
         rules=engine.RULES,
         seats_min=engine.SEATS.start,
         seats_max=engine.SEATS.stop - 1,
-        options=[_option_info(option) for option in fields(engine.Options)],
+        options=[
+            _option_info(option, told.options[option.name]) for option in fields(engine.Options)
+        ],
+        title=told.title,
+        sections=[_section(section) for section in told.sections],
     )
 
 
@@ -71,7 +88,7 @@ def _given(options: GameOptions, variant: Variant) -> dict[str, object]:
     return {field.name: value for field, value in chosen.ListFields()}
 
 
-def _option_info(option: Field[Any]) -> lobby_pb2.OptionInfo:
+def _option_info(option: Field[Any], told: OptionText) -> lobby_pb2.OptionInfo:
     if option.default is MISSING:
         raise ValueError(f"option {option.name} has no default")
     choices, default = option.metadata["choices"], option.default
@@ -83,5 +100,11 @@ def _option_info(option: Field[Any]) -> lobby_pb2.OptionInfo:
         low=option.metadata["low"],
         high=option.metadata["high"],
         choices=[str(choice) for choice in choices or ()],
-        description=option.metadata["doc"],
+        description=told.description or option.metadata["doc"],
+        title=told.title,
+        choice_titles=[told.choices[str(choice)] for choice in choices or ()],
     )
+
+
+def _section(section: Section) -> lobby_pb2.RulesSection:
+    return lobby_pb2.RulesSection(key=section.key, title=section.title, text=section.text)

@@ -326,6 +326,23 @@ async def test_variants_are_those_of_the_engines(hall: Hall) -> None:
     assert variants[variant_pb2.VARIANT_RAMI].rules == "rami 1.1.0"
 
 
+async def test_rules_are_told_in_the_readers_language(hall: Hall) -> None:
+    """With the names of options; English where no language of the reader is there."""
+    stranger = hall.caller(None)
+    asked = pb.ListVariantsRequest(languages=["de", "ka-GE"], variant=variant_pb2.VARIANT_RAMI)
+    answer = await stranger.call(asked)
+    assert (answer.language, list(answer.languages)) == ("ka", ["en", "pt", "ka"])
+    (rami,) = answer.variants
+    assert (rami.title, rami.sections[0].key, rami.sections[0].title) == ("რამი", "goal", "მიზანი")
+    assert {o.name: o.title for o in rami.options}["target"] == "სამიზნე"
+    answer = await stranger.call(pb.ListVariantsRequest(languages=["de"]))
+    assert answer.language == "en"
+    assert [v.title for v in answer.variants] == ["Azi", "Durak", "Rami"]
+    assert {len(v.sections) for v in answer.variants} == {8}
+    refused = await stranger.refused(pb.ListVariantsRequest(variant=9))  # type: ignore[arg-type]
+    assert [f.field for f in refused.fields] == ["variant"]
+
+
 async def test_durak_keeps_its_tally_over_the_wire(hall: Hall) -> None:
     """A null deal counts for nobody, whoever was first."""
     nino, dato = await hall.guest("Nino"), await hall.guest("Dato")

@@ -9,7 +9,9 @@ from services.lobby.variants import variant_info
 @pytest.mark.parametrize("variant", list(Variant))
 def test_every_game_offers_to_keep_decks_closed(variant: Variant) -> None:
     """`reveal` is listed with its values; by default decks are laid open."""
-    (option,) = (option for option in variant_info(variant).options if option.name == "reveal")
+    (option,) = (
+        option for option in variant_info(variant, "en").options if option.name == "reveal"
+    )
     assert (option.type, option.default, list(option.choices)) == (
         "choice",
         "full",

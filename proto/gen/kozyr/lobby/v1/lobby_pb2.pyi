@@ -309,6 +309,8 @@ class OptionInfo(_message.Message):
     HIGH_FIELD_NUMBER: _builtins.int
     CHOICES_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    CHOICE_TITLES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name in the options message."""
     type: _builtins.str
@@ -320,10 +322,16 @@ class OptionInfo(_message.Message):
     high: _builtins.int
     """The greatest value, for `int`."""
     description: _builtins.str
-    """What it does."""
+    """What it does, in the answer's language."""
+    title: _builtins.str
+    """What it is called, in the answer's language."""
     @_builtins.property
     def choices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The values, for `choice`."""
+
+    @_builtins.property
+    def choice_titles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What each of `choices` is called, in the answer's language and in the same order."""
 
     def __init__(
         self,
@@ -335,10 +343,12 @@ class OptionInfo(_message.Message):
         high: _builtins.int | None = ...,
         choices: _abc.Iterable[_builtins.str] | None = ...,
         description: _builtins.str = ...,
+        title: _builtins.str = ...,
+        choice_titles: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "high", b"high", "low", b"low"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "choices", b"choices", "default", b"default", "description", b"description", "high", b"high", "low", b"low", "name", b"name", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "choice_titles", b"choice_titles", "choices", b"choices", "default", b"default", "description", b"description", "high", b"high", "low", b"low", "name", b"name", "title", b"title", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__high: _TypeAlias = _typing.Literal["high"]  # noqa: Y015
     _WhichOneofArgType__high: _TypeAlias = _typing.Literal["_high", b"_high"]  # noqa: Y015
@@ -352,6 +362,38 @@ class OptionInfo(_message.Message):
 Global___OptionInfo: _TypeAlias = OptionInfo  # noqa: Y015
 
 @_typing.final
+class RulesSection(_message.Message):
+    """A part of a game's rules, told to people."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """`goal`, `preparation`, `course`, `allowed`, `score`, `end`, `special` or `bots`; the same in
+    every language. Show what has another key as well.
+    """
+    title: _builtins.str
+    """Its title."""
+    text: _builtins.str
+    """Plain text, its paragraphs parted by an empty line. Options stand in it as `(name = default)`."""
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        title: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "text", b"text", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RulesSection: _TypeAlias = RulesSection  # noqa: Y015
+
+@_typing.final
 class VariantInfo(_message.Message):
     """A game that can be played."""
 
@@ -362,6 +404,8 @@ class VariantInfo(_message.Message):
     SEATS_MIN_FIELD_NUMBER: _builtins.int
     SEATS_MAX_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    SECTIONS_FIELD_NUMBER: _builtins.int
     variant: _variant_pb2.Variant.ValueType
     """Which."""
     rules: _builtins.str
@@ -370,9 +414,15 @@ class VariantInfo(_message.Message):
     """The fewest seats."""
     seats_max: _builtins.int
     """The most seats."""
+    title: _builtins.str
+    """What it is called, in the answer's language."""
     @_builtins.property
     def options(self) -> _containers.RepeatedCompositeFieldContainer[Global___OptionInfo]:
         """Its options."""
+
+    @_builtins.property
+    def sections(self) -> _containers.RepeatedCompositeFieldContainer[Global___RulesSection]:
+        """Its rules, in the answer's language and in the order in which they are read."""
 
     def __init__(
         self,
@@ -382,10 +432,12 @@ class VariantInfo(_message.Message):
         seats_min: _builtins.int = ...,
         seats_max: _builtins.int = ...,
         options: _abc.Iterable[Global___OptionInfo] | None = ...,
+        title: _builtins.str = ...,
+        sections: _abc.Iterable[Global___RulesSection] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "rules", b"rules", "seats_max", b"seats_max", "seats_min", b"seats_min", "variant", b"variant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "rules", b"rules", "seats_max", b"seats_max", "seats_min", b"seats_min", "sections", b"sections", "title", b"title", "variant", b"variant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -393,16 +445,29 @@ Global___VariantInfo: _TypeAlias = VariantInfo  # noqa: Y015
 
 @_typing.final
 class ListVariantsRequest(_message.Message):
-    """No choices."""
+    """Which games, and in what language."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    LANGUAGES_FIELD_NUMBER: _builtins.int
+    VARIANT_FIELD_NUMBER: _builtins.int
+    variant: _variant_pb2.Variant.ValueType
+    """This game only; all of them, if unspecified."""
+    @_builtins.property
+    def languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Languages the reader understands as BCP 47 tags (`pt-BR`), the best first. The first there is
+        gets spoken; English if none is there or given.
+        """
+
     def __init__(
         self,
+        *,
+        languages: _abc.Iterable[_builtins.str] | None = ...,
+        variant: _variant_pb2.Variant.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["languages", b"languages", "variant", b"variant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -415,18 +480,28 @@ class ListVariantsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     VARIANTS_FIELD_NUMBER: _builtins.int
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    LANGUAGES_FIELD_NUMBER: _builtins.int
+    language: _builtins.str
+    """The language of all texts, a BCP 47 tag."""
     @_builtins.property
     def variants(self) -> _containers.RepeatedCompositeFieldContainer[Global___VariantInfo]:
         """One line a game."""
+
+    @_builtins.property
+    def languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The languages there are."""
 
     def __init__(
         self,
         *,
         variants: _abc.Iterable[Global___VariantInfo] | None = ...,
+        language: _builtins.str = ...,
+        languages: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["variants", b"variants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["language", b"language", "languages", b"languages", "variants", b"variants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

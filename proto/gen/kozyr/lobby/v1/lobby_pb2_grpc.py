@@ -122,7 +122,7 @@ class LobbyServiceServicer(object):
     """
 
     def ListVariants(self, request, context):
-        """The games there are, with rules versions, options and bounds.
+        """The games there are, with rules versions, options and bounds, and their rules for people.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

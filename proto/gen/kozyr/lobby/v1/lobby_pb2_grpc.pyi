@@ -34,7 +34,7 @@ class LobbyServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> LobbyServiceAsyncStub: ...
     ListVariants: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListVariantsRequest, _lobby_pb2.ListVariantsResponse]
-    """The games there are, with rules versions, options and bounds."""
+    """The games there are, with rules versions, options and bounds, and their rules for people."""
     CreateTable: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.CreateTableRequest, _lobby_pb2.CreateTableResponse]
     """Open a table; the caller is its host and sits down."""
     ListTables: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListTablesRequest, _lobby_pb2.ListTablesResponse]
@@ -74,7 +74,7 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListVariants: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListVariantsRequest, _lobby_pb2.ListVariantsResponse]  # type: ignore[assignment]
-    """The games there are, with rules versions, options and bounds."""
+    """The games there are, with rules versions, options and bounds, and their rules for people."""
     CreateTable: _aio.UnaryUnaryMultiCallable[_lobby_pb2.CreateTableRequest, _lobby_pb2.CreateTableResponse]  # type: ignore[assignment]
     """Open a table; the caller is its host and sits down."""
     ListTables: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListTablesRequest, _lobby_pb2.ListTablesResponse]  # type: ignore[assignment]
@@ -117,7 +117,7 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lobby_pb2.ListVariantsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.ListVariantsResponse, _abc.Awaitable[_lobby_pb2.ListVariantsResponse]]:
-        """The games there are, with rules versions, options and bounds."""
+        """The games there are, with rules versions, options and bounds, and their rules for people."""
 
     @_abc_1.abstractmethod
     def CreateTable(
