@@ -16,6 +16,7 @@ from services.kernel.errors import Kind, Refused
 COMMANDS = {
     "up": "run the four services on this machine",
     "play": "play azi, durak or rami at this terminal",
+    "rules": "read the rules of a game, in English, Portuguese or Georgian",
     "games": "list games",
     "watch": "follow a game as it is played",
     "replay": "step through a finished game",
