@@ -1,4 +1,4 @@
-"""Rami's combinations on masks: what a hand can lay, and the way to lay that leaves least.
+"""Rami's combinations on masks: what a hand can lay and what it costs.
 
 A card is the bit `1 << card` (`engines.cards`: each suit a row of 13 bits, the two lowest), a hand
 or a combination the bits of its cards. `engines.rami.melds` says the same of lists of cards.
@@ -109,25 +109,6 @@ def extensions(meld: int, hand: int) -> list[int]:
     return [down | up for down in below for up in above if down or up]
 
 
-def best_melds(hand: int, ace_high: bool) -> tuple[int, ...]:
-    """The combinations that leave a hand the fewest points, of equals the fewest cards.
-
-    Groups are tried in every way; of what they leave, every stretch of three or more is a run.
-    """
-    groups, rest = _best(hand, WORTH[ace_high])
-    return (*groups, *stretches(run_cards(rest)))
-
-
-def _best(hand: int, worth: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """The groups to lay, and the hand without them."""
-    ways: list[tuple[tuple[int, ...], int]] = [((), hand)]
-    for groups in groups_in(hand):
-        ways += [((*laid, group), rest ^ group) for laid, rest in ways for group in groups]
-    if len(ways) == 1:
-        return ways[0]
-    return min(ways, key=lambda way: worth_of(way[1] & ~run_cards(way[1]), worth))
-
-
 def _column(low: int) -> int:
     """All four cards of the rank of a card."""
     return _COLUMN << (low.bit_length() - 1) % _SUIT
@@ -146,27 +127,6 @@ def paired(hand: int) -> int:
     once = hand | hand << PACK_SIZE
     near |= once >> _SUIT | once >> 2 * _SUIT | once >> 3 * _SUIT
     return hand & near
-
-
-def stretches(cards: int) -> list[int]:
-    """The cards, those of a suit that follow each other together."""
-    found = []
-    while cards:
-        stretch = low = cards & -cards
-        while (low := low << 1) & cards & _ABOVE_TWO:
-            stretch |= low
-        cards ^= stretch
-        found.append(stretch)
-    return found
-
-
-def touching(ends: int, hand: int) -> int:
-    """The cards of every stretch of the hand that has one of `ends`."""
-    found, grown = 0, ends & hand
-    while found != grown:
-        found = grown
-        grown |= (found << 1 & _ABOVE_TWO | found >> 1 & _BELOW_ACE) & hand
-    return found
 
 
 _COUNT = 6

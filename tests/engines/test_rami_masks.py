@@ -1,10 +1,8 @@
-"""Rami's combinations on masks, against lists (`engines.rami.melds`) and all ways there are."""
+"""Rami's combinations on masks, against lists (`engines.rami.melds`)."""
 
 from random import Random
 
-import pytest
-
-from engines.cards import PACK_SIZE, RANKS, SUITS, Card, parse
+from engines.cards import PACK_SIZE, RANKS, SUITS, Card
 from engines.rami import extensions, hand_points, kind_of, masks, melds_in
 from engines.rami.melds import MeldKind
 from tests.engines import laws
@@ -15,15 +13,6 @@ def cards(rng: Random, most: int) -> tuple[Card, ...]:
     ranks = rng.sample(range(len(RANKS)), rng.choice((4, 5, 7, len(RANKS))))
     pool = [Card(s * len(RANKS) + r) for s in range(len(SUITS)) for r in ranks]
     return tuple(sorted(rng.sample(pool, min(rng.randint(1, most), len(pool)))))
-
-
-def least(hand: int, melds: list[int], ace_high: bool) -> tuple[int, int]:
-    """The fewest points, and of equals the fewest cards, that any choice of melds leaves."""
-    best = masks.points(hand, ace_high), hand.bit_count()
-    for index, meld in enumerate(melds):
-        if not meld & ~hand:
-            best = min(best, least(hand ^ meld, melds[index + 1 :], ace_high))
-    return best
 
 
 def test_a_mask_is_its_cards() -> None:
@@ -51,30 +40,6 @@ def test_melds_and_extensions_are_those_of_lists() -> None:
             single = [c for c in range(PACK_SIZE) if kind_of((*meld, Card(c))) is not None]
             assert masks.neighbours(laid) == sum(1 << c for c in single)
             assert masks.is_run(laid) == (kind_of(meld) is MeldKind.RUN)
-
-
-@pytest.mark.parametrize("ace_high", [False, True])
-def test_the_best_melds_leave_the_least_of_all_ways(ace_high: bool) -> None:
-    """No choice of combinations leaves fewer points; what is laid are combinations, apart."""
-    for seed in range(laws.games(400)):
-        hand = masks.mask(cards(Random(seed), 13))
-        rest = hand
-        for meld in masks.best_melds(hand, ace_high):
-            assert kind_of(masks.cards(meld)) is not None
-            assert not meld & ~rest
-            rest ^= meld
-        found = masks.points(rest, ace_high), rest.bit_count()
-        assert found == least(hand, masks.melds_in(hand), ace_high)
-
-
-def test_a_group_may_give_a_card_to_a_run() -> None:
-    """Four sevens and 5-6 of spades: the seven of spades makes the run, three sevens stay one."""
-    hand = masks.mask(parse(c) for c in ["5S", "6S", "7S", "7H", "7D", "7C", "2C"])
-    laid = masks.best_melds(hand, ace_high=False)
-    melds = {masks.cards(meld) for meld in laid}
-    expected = {"5S 6S 7S", "7H 7D 7C"}
-    assert melds == {tuple(sorted(parse(c) for c in meld.split())) for meld in expected}
-    assert masks.cards(hand & ~sum(laid)) == (parse("2C"),)
 
 
 def test_paired_cards_lack_one_for_a_combination() -> None:

@@ -39,9 +39,8 @@ def choose(
     """A legal move for the view's seat, and why.
 
     `view` and `history` are the engine's `View` and `Happening`s of one seat; `budget` is what a
-    level that searches may use. Raises KeyError for
-    a game there is not, NoMove when the view lists no legal move, IllegalMove instead of a move
-    that is none of these.
+    level that searches may use. Raises KeyError for a game there is not, NoMove when the view lists
+    no legal move, IllegalMove instead of a move that is none of these.
     """
     bot = BOTS[game]
     if not view.legal:
