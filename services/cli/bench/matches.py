@@ -163,13 +163,13 @@ def _told(played: Played, deals: int, tell: Callable[[int], None]) -> Played:
 
 
 def _play_deal(match: Match, deal: int) -> Played:
-    played, scores = Played(), []
+    played, scores, drawn = Played(), [], 0
     for seat in range(match.seats):
         players = [match.b] * match.seats
         players[seat] = match.a
         scored = _play_game(match, deal, seat, players, played.times)
         scores.append(_score(scored, seat, played.rounds))
-    drawn = sum(score == 0.5 for score in scores) if match.game == "durak" else 0
+        drawn += isinstance(scored, durak.State) and scored.null
     played.scores.append(fmean(scores))
     return Played(played.scores, played.rounds, played.times, drawn)
 
