@@ -96,7 +96,7 @@ class Claims:
                 await connection.execute(LEFT_BEHIND, now)
                 self._looked_behind = time.monotonic()
             rows = await connection.fetch(text, *given)
-        return [Claimed(*work) for _, *work in sorted(map(tuple, rows), key=itemgetter(0))]
+        return [Claimed(*row) for _, *row in sorted(map(tuple, rows), key=itemgetter(0))]
 
     async def _claim(
         self, worker: str, limit: int, lease_us: int, but: Collection[UUID]
