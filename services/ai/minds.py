@@ -8,7 +8,9 @@ from services.runtime import log
 from services.runtime.call import current
 
 PATIENCE_MS = 1_000
-"""How long a question may wait for a worker and its answer."""
+"""How long a question may wait for a worker and its answer, beside the time to think."""
+STRETCH = 4
+"""How much longer than its CPU time a thought may take where processors are shared."""
 RESERVE_MS = 100
 """What of a caller's patience is left for everything but thinking."""
 INSTEAD = Level.NORMAL
@@ -43,13 +45,14 @@ class Minds:
 
     async def _searched(self, question: Question) -> Thought | Baffled:
         try:
-            return await self._workers.think(question, _patience_s())
+            return await self._workers.think(question, _patience_s(question))
         except (TimeoutError, WorkerDied, Busy) as error:
             log.get().warning("bot_plays_lower", kind=question.game, **log.failure(error))
             return think(question.at(INSTEAD))
 
 
-def _patience_s() -> float:
+def _patience_s(question: Question) -> float:
+    wanted = PATIENCE_MS + STRETCH * (question.budget.cpu_ms or 0)
     call = current()
     left = call.remaining_ms() if call is not None else None
-    return (PATIENCE_MS if left is None else max(min(PATIENCE_MS, left - RESERVE_MS), 1)) / 1_000
+    return (wanted if left is None else max(min(wanted, left - RESERVE_MS), 1)) / 1_000

@@ -1,8 +1,8 @@
 """The store's tables, on PostgreSQL and but for partitions on SQLite.
 
-Every unique key contains the stream: on PostgreSQL the log is partitioned by the month of the
-stream, and all of it can be distributed by stream; for the same reason nothing refers to another
-table by a foreign key. Times are database time in Unix microseconds. The log (`events`,
+Every unique key contains the stream: on PostgreSQL the log and the due work are partitioned by the
+month of the stream, and all of it can be distributed by stream; for the same reason nothing refers
+to another table by a foreign key. Times are database time in Unix microseconds. The log (`events`,
 `event_secrets`) is guarded by triggers, made by the first migration, that refuse every change to
 everyone; `stream_keys` stands apart because its rows are rewritten when a master key is exchanged.
 """
