@@ -255,14 +255,15 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
     async def GetTraces(
         self, request: audit_pb2.GetTracesRequest, context: Any
     ) -> audit_pb2.GetTracesResponse:
-        """When a player's streams of a game were open, and when operators looked at it."""
+        """When a player's streams of a game were open; once it has ended, when operators looked at
+        it: who is looked at while he plays is not told."""
         player = str(whose(request.player_id))
         game_id, state = await self._find(request.game_id)
         seat = state.seat_of(player)
         if seat is None:
             raise missing()
         rows = await self._forgetting.connections.of_game(game_id)
-        looks = await self._accesses.page(None, LOOKS_MAX, game_id)
+        looks = await self._accesses.page(None, LOOKS_MAX, game_id) if state.ended else []
         return audit_pb2.GetTracesResponse(
             connections=[
                 audit_pb2.ConnectionTrace(

@@ -228,6 +228,16 @@ async def test_traces_are_shown_to_whom_they_are_about(tmp_path: Path) -> None:
         assert await here.refused(house.game(new_id()), "GetTraces", stranger) == "GAME_NOT_FOUND"
 
 
+async def test_nobody_is_told_that_he_is_looked_at_while_he_plays(tmp_path: Path) -> None:
+    """An operator's look at a running game is no trace before its end."""
+    async with system(tmp_path) as house:
+        request = await house.open(people=2, bots=0)
+        mine = house.game(request.seats[0].player_id)
+        await house.operator.view(request.game_id)
+        asked = audit_pb2.GetTracesRequest(game_id=request.game_id)
+        assert list((await mine.call(mine.audits.GetTraces, asked)).looks) == []
+
+
 async def test_only_the_lobby_erases(tmp_path: Path) -> None:
     """Neither the player himself nor an operator, nor another service."""
     async with system(tmp_path) as house:

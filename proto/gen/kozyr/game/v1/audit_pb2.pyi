@@ -1517,7 +1517,7 @@ class GetTracesResponse(_message.Message):
 
     @_builtins.property
     def looks(self) -> _containers.RepeatedCompositeFieldContainer[Global___LookTrace]:
-        """Operators' looks at the game, the newest 500, newest first."""
+        """Operators' looks at the game, the newest 500, newest first; none while the game runs."""
 
     def __init__(
         self,
