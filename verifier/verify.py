@@ -6,7 +6,7 @@ from typing import Any
 
 from engines.shuffle import digest
 from verifier import events as e
-from verifier import glimpse, mine
+from verifier import glimpse, mine, phases
 from verifier.chain import GENESIS, Row, link, secret_digest
 from verifier.earlier import check as compare
 from verifier.ed25519 import is_signed
@@ -76,12 +76,16 @@ def check_full(receipt: Receipt) -> list[Any]:
     _check_chain(receipt)
     game = execute(receipt.game, receipt.server_seed, receipt.rows)
     _check_claims(receipt, game)
-    return [e.decode(row) for row in receipt.rows]
+    found = [e.decode(row) for row in receipt.rows]
+    phases.check(receipt.rows, found)
+    return found
 
 
 def _check_player(receipt: Receipt) -> list[Any]:
     _check_order(receipt)
-    return glimpse.check(receipt)
+    found = glimpse.check(receipt)
+    phases.check(receipt.rows, found)
+    return found
 
 
 def _check_order(receipt: Receipt) -> None:

@@ -41,6 +41,8 @@ CHECKS = (
     *("wallet", "rulings"),
 )
 """What an audit looks at, in words for the report."""
+EARLY_US = 100_000
+"""A row's time may be behind the database's clock, by which seeds are closed, by this much."""
 ROWS_AT_ONCE = 200
 """How many links of the chain are followed without giving way."""
 
@@ -243,8 +245,17 @@ def _chips(step: Append) -> list[Fault]:
 
 
 def _clock(step: Append) -> list[Fault]:
-    """No move after its deadline, no expiry before it."""
+    """No move after its deadline, no expiry before it, and nobody's seed left out before its time.
+
+    What is closed because all is in, is closed by the append that brought the last of it.
+    """
     deadline, row = step.before.deadline, step.rows[0]
+    if isinstance(step.events[0], CommitsClosed | SeedsClosed):
+        if row.recorded_at + EARLY_US < step.before.seeds_until:
+            return [
+                Fault(row.version, "CLOSED_EARLY", "a seed was left out before its time was up")
+            ]
+        return []
     if deadline is None or row.recorded_at == deadline:
         return []
     if row.recorded_at < deadline:

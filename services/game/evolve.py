@@ -64,6 +64,7 @@ def restamp(state: State, at: int, to: int) -> State:
         state,
         recorded_at=to,
         opened_at=to if state.opened_at == at else state.opened_at,
+        seeds_at=to if state.seeds_at == at else state.seeds_at,
         turn_at=to if state.turn_at == at else state.turn_at,
     )
 
@@ -92,7 +93,8 @@ def _apply_frame(state: State, event: FrameEvent, at: int) -> State:
         case SeedCommitted():
             return _seat(state, event.seat, seed_status=SeedStatus.COMMITTED, seed_hash=event.hash)
         case CommitsClosed():
-            return changed(_mark_absent(state, event.absent), stage=Stage.REVEALING)
+            closed = _mark_absent(state, event.absent)
+            return changed(closed, stage=Stage.REVEALING, seeds_at=at)
         case SeedRevealed():
             return _seat(state, event.seat, seed_status=SeedStatus.REVEALED, seed=event.seed)
         case SeedsClosed():
@@ -135,6 +137,7 @@ def _apply_opened(state: State, event: GameOpened, at: int) -> State:
         game_id=UUID(event.game_id),
         stage=Stage.COMMITTING,
         opened_at=at,
+        seeds_at=at,
         table_id=event.table_id,
         rules=event.rules,
         options=event.options,

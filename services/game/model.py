@@ -275,6 +275,8 @@ class State:
     engine: Any = None
     """The engine's state; None until the first deal."""
     deals: tuple[OpenDeal, ...] = field(default=(), repr=False)
+    seeds_at: int = 0
+    """When the present phase of hashes or seeds began."""
     turn_at: int = 0
     """When the present decision was first asked."""
     credit_ms: int = 0
@@ -309,6 +311,11 @@ class State:
         if self.stage is Stage.PLAYING:
             return self.turn_at + (self.turn_ms + self.credit_ms) * 1_000
         return None
+
+    @property
+    def seeds_until(self) -> int:
+        """When the time of the present phase of hashes or seeds is up."""
+        return self.seeds_at + self.seed_ms * 1_000
 
     def seat_of(self, player_id: str) -> int | None:
         """The player's seat, or None."""

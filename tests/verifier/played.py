@@ -78,12 +78,12 @@ class Played:
                 hashed = hashlib.sha256(self.seeds[seat]).digest()
                 self.when(domain.CommitSeed(seat, hashed), "player")
         if self.state.stage is Stage.COMMITTING:
-            self.when(domain.CloseSeeds(Stage.COMMITTING))
+            self.when(domain.CloseSeeds(Stage.COMMITTING), wait=self.state.seed_ms * 1_000)
         for seat, seed in self.seeds.items():
             if self.rng.random() < 0.9:
                 self.when(domain.RevealSeed(seat, seed), "player")
         if self.state.stage is Stage.REVEALING:
-            self.when(domain.CloseSeeds(Stage.REVEALING))
+            self.when(domain.CloseSeeds(Stage.REVEALING), wait=self.state.seed_ms * 1_000)
 
     def play(self, moves: int = 100_000) -> None:
         """Moves of players and bots, expired turns, seats that are left, a player who is away."""

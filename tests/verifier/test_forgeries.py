@@ -8,9 +8,14 @@ from uuid import UUID
 
 import pytest
 
+from engines.shuffle import digest
+from services.game import domain
+from services.game.audit import verify_log
+from services.game.model import Stage
 from services.game.rulebook import RULEBOOK as SERVED
 from services.runtime.signing import sign_receipt
-from tests.verifier.played import KEY, played
+from tests.services.game.logs import GAME_ID, opening
+from tests.verifier.played import KEY, Played, played
 from verifier.chain import GENESIS, Row, link, secret_digest
 from verifier.events import RULEBOOK
 from verifier.verify import verify
@@ -103,6 +108,47 @@ def test_what_the_service_itself_forges_is_found_by_the_rules(forgery: Any) -> N
     with pytest.raises(Wrong) as wrong:
         verify(forged(whole))
     assert wrong.value.where == f"version {version}"
+
+
+SEEDS = (b"\x01" * 16, b"\x02" * 16)
+
+
+def closed(stage: Stage, after_ms: int) -> Played:
+    """A game of two of whom the second's seed is left out: hash or seed was not there so many
+    milliseconds after the phase for it began, which was to last 2000."""
+    game = Played(Random(1))
+    game.when(opening("durak", 2, seed_ms=2_000))
+    game.when(domain.CommitSeed(0, digest(SEEDS[0])), "player", wait=0)
+    if stage is Stage.REVEALING:
+        game.when(domain.CommitSeed(1, digest(SEEDS[1])), "player", wait=0)
+        game.when(domain.RevealSeed(0, SEEDS[0]), "player", wait=0)
+        game.when(domain.CloseSeeds(Stage.REVEALING), wait=after_ms * 1_000)
+    else:
+        game.when(domain.CloseSeeds(Stage.COMMITTING), wait=after_ms * 1_000)
+        game.when(domain.RevealSeed(0, SEEDS[0]), "player", wait=0)
+    assert game.state.stage is Stage.PLAYING
+    return game
+
+
+@pytest.mark.parametrize(
+    ("stage", "version"), [(Stage.COMMITTING, 3), (Stage.REVEALING, 6)], ids=["hash", "seed"]
+)
+def test_a_seed_left_out_before_its_time_was_up_is_found(stage: Stage, version: int) -> None:
+    """Whoever closes a phase when he likes chooses whose seeds count, and so the cards: it is found
+    in a full receipt, in a player's of the running game, and by the audit."""
+    for after_ms, refused in ((2_000, False), (1_950, False), (1_500, True), (0, True)):
+        running = closed(stage, after_ms)
+        player = running.receipt(1)
+        faults = [(each.kind, each.version) for each in verify_log(GAME_ID, running.rows, None)]
+        running.play()
+        for document in (player, running.receipt()):
+            if refused:
+                with pytest.raises(Wrong, match=r"before its time was up") as wrong:
+                    verify(document)
+                assert wrong.value.where == f"version {version}"
+            else:
+                verify(document)
+        assert (("CLOSED_EARLY", version) in faults) == refused
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ class Writer:
             ),
             last_winner=None,
             turn_ms=TURN_MS,
-            seed_ms=1_000,
+            seed_ms=1,
             spectators=True,
             absent_policy=AbsentPolicy.EXPIRE,
             server_seed=secrets.token_bytes(32),

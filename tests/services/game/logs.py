@@ -46,7 +46,7 @@ def opening(variant: str, count: int = 2, people: int | None = None, **changes: 
         ),
         last_winner=None,
         turn_ms=30_000,
-        seed_ms=2_000,
+        seed_ms=1,
         spectators=False,
         absent_policy=AbsentPolicy.EXPIRE,
         server_seed=bytes(range(32)),
