@@ -1,4 +1,11 @@
-"""Where a move is thought about: at once what takes no time, in a worker what may take some."""
+"""Where a move is thought about: at once what takes no time, in a worker what may take some.
+
+Bots' turns come before hints: of the workers one is kept for them where there are two or more, and
+whoever asks for hints one after another makes no bot play below its level. A player is thought for
+once at a time.
+"""
+
+import asyncio
 
 from services.ai.bots import Level
 from services.ai.thinking import Baffled, Question, Thought, think
@@ -25,14 +32,17 @@ class Minds:
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
+        self._hints = asyncio.Semaphore(max(1, workers.count - 1))
+        self._asking: set[str] = set()
 
-    async def think(self, question: Question) -> Thought:
+    async def think(self, question: Question, asker: str = "") -> Thought:
         """The thought. Where a worker is not free in time, or fails, that of a lower level.
 
-        Raises Refused INVALID_ARGUMENT for a view no bot understands.
+        `asker` is the player who wants a hint, empty for a bot's turn. Raises Refused
+        INVALID_ARGUMENT for a view no bot understands.
         """
         if question.level is Level.HARD:
-            thought = await self._searched(question)
+            thought = await (self._hint(question, asker) if asker else self._searched(question))
             if not isinstance(thought, Baffled):
                 return thought
             log.get().error("bot_baffled", kind=question.game, error=thought.error)
@@ -42,6 +52,23 @@ class Minds:
             log.get().warning("bot_baffled", kind=question.game, error=thought.error)
             raise invalid("view", "does not fit together")
         return thought
+
+    async def _hint(self, question: Question, asker: str) -> Thought | Baffled:
+        """A hint waits for its place; a second one of the same player does not."""
+        if asker in self._asking:
+            return think(question.at(INSTEAD))
+        self._asking.add(asker)
+        try:
+            async with asyncio.timeout(_patience_s(question)):
+                await self._hints.acquire()
+            try:
+                return await self._searched(question)
+            finally:
+                self._hints.release()
+        except TimeoutError:
+            return think(question.at(INSTEAD))
+        finally:
+            self._asking.discard(asker)
 
     async def _searched(self, question: Question) -> Thought | Baffled:
         try:

@@ -109,7 +109,7 @@ class Workers:
     """`count` workers; at most `queue_max` questions wait for one of them."""
 
     def __init__(self, count: int, queue_max: int) -> None:
-        self._count = count
+        self.count = count
         self._most = count + queue_max
         self._inside = 0
         self._alive = 0
@@ -121,7 +121,7 @@ class Workers:
     async def start(self) -> None:
         """Start all workers and wait until they are warm; raises WorkerDied."""
         for started in await asyncio.gather(
-            *(self._in_thread(start_worker) for _ in range(self._count))
+            *(self._in_thread(start_worker) for _ in range(self.count))
         ):
             self._welcome(started)
 
@@ -138,7 +138,7 @@ class Workers:
         try:
             async with asyncio.timeout(patience_s):
                 worker = await self._free()
-                if self._inside > self._count and question.budget.worlds is None:
+                if self._inside > self.count and question.budget.worlds is None:
                     question = question.within(question.budget.within(HURRIED_MS))
                 return await self._answer(worker, question)
         finally:

@@ -41,6 +41,8 @@ FOR_EVER = 2**40
 class NoWorkers:
     """Stands for worker processes that have just died: a bot that searches plays a level lower."""
 
+    count = 1
+
     async def think(self, _question: Any, _budget_s: float) -> Any:
         """Nobody answers."""
         raise WorkerDied

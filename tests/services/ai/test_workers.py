@@ -110,6 +110,24 @@ async def test_with_a_full_queue_a_lower_level_answers_at_once(
         await taken
 
 
+async def test_hints_leave_a_worker_to_the_bots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many ask for one, a bot in play is as strong as ever; who asks for a second hint
+    before the first is there gets one of a lower level at once."""
+    monkeypatch.setattr(minds, "PATIENCE_MS", 1_000 * LONG_S)
+    async with employed(2, queue_max=0) as some:
+        mind = Minds(some)
+        with stopped():
+            hints = [asyncio.create_task(mind.think(question(), f"player:{n}")) for n in range(5)]
+            await asyncio.sleep(0)
+            async with asyncio.timeout(LONG_S / 2):
+                second = await mind.think(question(), "player:0")
+            assert second.level is Level.NORMAL
+            turn = asyncio.create_task(mind.think(question()))
+            await asyncio.sleep(0)
+        assert (await turn).level is Level.HARD
+        assert {(await hint).level for hint in hints} == {Level.HARD}
+
+
 async def test_who_gives_up_waiting_leaves_the_worker_to_others() -> None:
     """A caller that goes away in the queue or in mid-thought takes no worker with it."""
     async with employed(1, queue_max=1) as some:
