@@ -36,6 +36,12 @@ class QuickPlay:
 
         With a `level`, at a table of one's own that bots of this level fill.
         """
+        async with self._tables.seating(player):
+            return await self._play(player, rules, level, request, any_seats=any_seats)
+
+    async def _play(
+        self, player: UUID, rules: Rules, level: BotLevel, request: Request, *, any_seats: bool
+    ) -> Found:
         own = level is not BotLevel.PERSON
         chosen = await self._choices.find(request.key)
         if chosen is None:

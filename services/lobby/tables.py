@@ -1,9 +1,11 @@
 """Tables in the store: acting on one, opening, finding and listing them."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from google.protobuf.message import Message
 from kozyr.lobby.v1 import lobby_pb2
@@ -77,6 +79,7 @@ class Tables:
         self.store = store
         self._players = players
         self._choices = choices
+        self._seating: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
 
     async def act(self, table_id: UUID, command: Command, request: Request) -> Table:
         """Carry a command out once; the table right after it. Raises what `decide` refuses, and
@@ -111,17 +114,19 @@ class Tables:
     async def open(self, host: UUID, rules: Rules, stack: int, request: Request) -> Found:
         """Open a table; the same request opens one only."""
         table_id = await self._choices.choose(request.key, new_id())
-        if await self.store.head(table_id) is None:
-            await self.require_room(host)
         command = Open(host, rules, stack, new_id())
-        return Found(table_id, await self.act(table_id, command, request))
+        async with self.seating(host):
+            if await self.store.head(table_id) is None:
+                await self.require_room(host)
+            return Found(table_id, await self.act(table_id, command, request))
 
     async def take_seat(self, table_id: UUID, command: TakeSeat, request: Request) -> Table:
         """Sit down; raises Refused TOO_MANY_TABLES as well."""
-        table = await self.see(table_id, command.player, command.code)
-        if table.seat_of(command.player) is None:
-            await self.require_room(command.player)
-        return await self.act(table_id, command, request)
+        async with self.seating(command.player):
+            table = await self.see(table_id, command.player, command.code)
+            if table.seat_of(command.player) is None:
+                await self.require_room(command.player)
+            return await self.act(table_id, command, request)
 
     async def add_bot(self, table_id: UUID, command: AddBot, request: Request) -> Table:
         """Put a bot on a seat; it gets a player row of its own first, so that it has a name."""
@@ -147,6 +152,11 @@ class Tables:
             player = new_bot(bot.player, names)
             names.add(player.name)
             await self._players.add_bots([player])
+
+    def seating(self, player: UUID) -> asyncio.Lock:
+        """Held while a player is counted and sits down: one at a time, so that tables taken at once
+        are counted as well."""
+        return self._seating.setdefault(player, asyncio.Lock())
 
     async def require_room(self, player: UUID) -> None:
         """Raise Refused TOO_MANY_TABLES unless the player may sit down at one more table."""

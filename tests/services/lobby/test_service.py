@@ -223,6 +223,22 @@ async def test_a_player_sits_at_eight_tables_at_most(hall: Hall) -> None:
     assert await nino.call(pb.TakeSeatRequest(table_id=other.table_id))
 
 
+async def test_tables_taken_at_once_are_counted_as_well(hall: Hall) -> None:
+    """However many calls come at the same moment, and whichever they are."""
+    nino, dato = await hall.guest("Nino"), await hall.guest("Dato")
+    others = [(await dato.call(pb.CreateTableRequest(rules=durak(3)))).table for _ in range(6)]
+    asked = [
+        *(pb.CreateTableRequest(rules=durak(3)) for _ in range(6)),
+        *(pb.TakeSeatRequest(table_id=table.table_id) for table in others),
+        *(pb.QuickPlayRequest(variant=variant_pb2.VARIANT_RAMI) for _ in range(6)),
+    ]
+    answers = await asyncio.gather(*map(nino.call, asked), return_exceptions=True)
+    refused = [each.reason for each in answers if isinstance(each, Refused)]
+    assert set(refused) == {"TOO_MANY_TABLES"}
+    mine = (await nino.call(pb.ListTablesRequest(mine=True, page_size=100))).tables
+    assert len(mine) == 8
+
+
 # --------------------------------------------------------------------------------------- quick play
 
 
