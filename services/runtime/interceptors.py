@@ -11,7 +11,7 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -24,7 +24,7 @@ from services.runtime import log
 from services.runtime.auth import ANYONE, Access, Caller, Role
 from services.runtime.call import Call
 from services.runtime.drain import Drain
-from services.runtime.limits import RateLimit
+from services.runtime.limits import RateLimit, StreamLimit
 from services.runtime.settings import Settings
 from services.runtime.status import Answer, fault, refusal, to_answer
 from services.runtime.tokens import Verifier, expired
@@ -36,7 +36,8 @@ BEARER = "Bearer "
 STREAM_RETRY_MS = 500
 """When a client of a drained process should come back (to another replica), milliseconds."""
 OPERATOR_RATE = 10
-"""How many times as often as a player an operator may call (audits of many games)."""
+"""How many times as often as a player an operator may call (audits of many games), and how many
+times as many streams he may have."""
 SERVICE_ITEMS_MAX = 20_000
 """Most items of a repeated field that a service of ours may send."""
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
@@ -65,6 +66,11 @@ class Gate(grpc.aio.ServerInterceptor):
         self._peers = RateLimit(
             "address", settings.peer_rate_per_second, settings.peer_rate_burst, callers_max
         )
+        most = settings.streams_per_caller_max
+        self._streams = {
+            Role.PLAYER: StreamLimit(most),
+            Role.OPERATOR: StreamLimit(most * OPERATOR_RATE),
+        }
         self._handlers: dict[str, Handler] = {}
         self._unknown: Handler = grpc.unary_unary_rpc_method_handler(self._answer_unknown)
         self._log = log.get()
@@ -154,8 +160,9 @@ class Gate(grpc.aio.ServerInterceptor):
                 self._drain.enter(task)
                 limit = asyncio.timeout(self._stream_seconds(call, row))
                 try:
-                    async with limit:
-                        await _send(behaviour(request, context), context)
+                    with self._counted(call.caller):
+                        async with limit:
+                            await _send(behaviour(request, context), context)
                 except TimeoutError:
                     if limit.expired():
                         raise expired() from None
@@ -254,6 +261,12 @@ class Gate(grpc.aio.ServerInterceptor):
         if row.public or call.caller.role is Role.PUBLIC:
             return None
         return self._verifier.seconds_left(call.caller)
+
+    def _counted(self, caller: Caller) -> AbstractContextManager[None]:
+        """A stream of this caller is open meanwhile; raises Refused where he has too many. What is
+        public is small, and our own services watch for many."""
+        streams = self._streams.get(caller.role)
+        return nullcontext() if streams is None else streams.open(caller.key)
 
     def _to_answer(self, call: Call, error: Exception) -> Answer:
         answer = to_answer(error, call.request_id)

@@ -1,10 +1,14 @@
-"""Rate limits: a token bucket for every caller, in bounded memory."""
+"""Limits of a caller: his rate, a token bucket in bounded memory, and his streams at once."""
 
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from services.kernel.errors import Kind, Refused
+
+STREAM_RETRY_MS = 1_000
+"""When whoever has too many streams may ask for another: one may just be ending."""
 
 
 class RateLimit:
@@ -50,3 +54,33 @@ class RateLimit:
                 facts={"limit": self.name, "per_second": f"{self._rate:g}"},
                 retry_after_ms=wait_ms,
             )
+
+
+class StreamLimit:
+    """At most `most` open streams for each caller, over all his connections to this process."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: Counter[str] = Counter()
+
+    @contextmanager
+    def open(self, caller: str) -> Iterator[None]:
+        """One more of his streams is open meanwhile.
+
+        Raises Refused RESOURCE_EXHAUSTED `TOO_MANY_STREAMS` with the limit.
+        """
+        if self._open[caller] >= self._most:
+            raise Refused(
+                Kind.EXHAUSTED,
+                "TOO_MANY_STREAMS",
+                f"a caller has {self._most} streams at once at most",
+                facts={"limit": str(self._most)},
+                retry_after_ms=STREAM_RETRY_MS,
+            )
+        self._open[caller] += 1
+        try:
+            yield
+        finally:
+            self._open[caller] -= 1
+            if not self._open[caller]:
+                del self._open[caller]

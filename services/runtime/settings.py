@@ -153,6 +153,12 @@ class Settings(BaseSettings):
         ge=1,
         description="Callers remembered for rates; the longest unseen are forgotten.",
     )
+    streams_per_caller_max: int = Field(
+        default=64,
+        ge=1,
+        description="Streams a player may have open at once at one process; an operator ten times "
+        "as many.",
+    )
     streams_per_connection_max: int = Field(
         default=1_000, ge=1, description="Calls and streams at once on one connection."
     )

@@ -132,6 +132,7 @@ class House:
             "KOZYR_RATE_BURST": UNBOUNDED,
             "KOZYR_PEER_RATE_PER_SECOND": UNBOUNDED,
             "KOZYR_PEER_RATE_BURST": UNBOUNDED,
+            "KOZYR_STREAMS_PER_CALLER_MAX": UNBOUNDED,
         }
 
 
