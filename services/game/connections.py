@@ -1,8 +1,8 @@
 """When players' streams of a game opened and closed: for disputes about who was there.
 
 It is no part of the log and proves nothing; it is what the replica saw. A row is written soon after
-and never for a move. What is not written when a process dies is lost; a game has a bounded number
-of rows, and so has what waits to be written.
+and never for a move. What is not written when a process dies is lost; a seat of a game has a
+bounded number of rows, and so has what waits to be written.
 """
 
 import asyncio
@@ -42,8 +42,9 @@ connections = Table(
     Column("opened", Boolean, primary_key=True),
 )
 
-ROWS_MAX = 1_000
-"""Most rows of a game; what happens later is not written down."""
+ROWS_MAX = 300
+"""Most rows of a seat of a game; what happens there later is not written down. Who comes and goes
+without end hides nobody's but his own."""
 WAITING_MAX = 10_000
 """Most rows that wait to be written; more push the oldest out."""
 WRITE_EVERY_S = 2.0
@@ -103,19 +104,19 @@ class Connections:
         if not batch:
             return
         counts = (
-            select(connections.c.game, func.count())
+            select(connections.c.game, connections.c.seat, func.count())
             .where(connections.c.game.in_({each.game for each in batch}))
-            .group_by(connections.c.game)
+            .group_by(connections.c.game, connections.c.seat)
         )
         async with write(self.engine) as connection:
-            there: Counter[UUID] = Counter()
-            for game, rows_there in await connection.execute(counts):
-                there[game] = rows_there
+            there: Counter[tuple[UUID, int]] = Counter()
+            for game, seat, rows_there in await connection.execute(counts):
+                there[game, seat] = rows_there
             now, clock = await database_now(connection), time.monotonic()
             rows = []
             for each in batch:
-                there[each.game] += 1
-                if there[each.game] <= ROWS_MAX:
+                there[each.game, each.seat] += 1
+                if there[each.game, each.seat] <= ROWS_MAX:
                     at = now - round((clock - each.at) * 1_000_000)
                     rows.append(
                         {

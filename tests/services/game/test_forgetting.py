@@ -1,6 +1,7 @@
 """What stands against an erasure, and what goes by one: over gRPC, with a wallet."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,11 +12,13 @@ from kozyr.game.v1 import audit_pb2, game_pb2
 from sqlalchemy import select
 
 from services.game import texts
-from services.game.connections import connections
+from services.game.connections import ROWS_MAX, Connections, connections
 from services.game.server import FOLDERS
 from services.kernel.errors import Refused
+from services.kernel.ids import uuid7
 from services.runtime.database import close_engine, open_engine, read
 from services.runtime.keys import OPERATORS
+from services.runtime.migrate import migrate_engine
 from tests import postgres
 from tests.services.game.court import Court
 from tests.services.game.system import Seat, System, new_id, setup, system
@@ -200,6 +203,26 @@ async def test_what_is_not_yet_written_down_goes_as_well(tmp_path: Path) -> None
         await erase(house, gone)
     _, rows = await stored(house)
     assert set(rows) == {(here.game_id, 1)}
+
+
+async def test_who_comes_and_goes_without_end_hides_nobody_else(tmp_path: Path) -> None:
+    """A seat has so many rows of a game; the others' are written as ever."""
+    engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'game.db'}")
+    try:
+        await migrate_engine(engine, FOLDERS)
+        kept, game = Connections(engine), uuid7(1_800_000_000_000, bytes(10))
+        for _ in range(2):
+            for _ in range(ROWS_MAX):
+                with kept.open(game, 0):
+                    pass
+            await kept.flush()
+        with kept.open(game, 1):
+            pass
+        await kept.flush()
+        seats = Counter(each.seat for each in await kept.of_game(game))
+        assert seats == {0: ROWS_MAX, 1: 2}
+    finally:
+        await close_engine(engine)
 
 
 async def test_traces_are_shown_to_whom_they_are_about(tmp_path: Path) -> None:
