@@ -1,7 +1,8 @@
 """Who may call each RPC of the four services: one row for every method there is.
 
 A method without a row is answered UNIMPLEMENTED, and a test fails for it. What a row allows is
-decided before anything is looked up, so a refusal tells nothing about what exists. Whether the
+decided before anything is looked up, so a refusal tells nothing about what exists. What reads a
+game's whole log is dear: a history, and the steps since a resume token as well. Whether the
 caller may touch *this* table, game or account is the servicer's to decide.
 """
 
@@ -44,13 +45,17 @@ LOBBY: Mapping[str, Access] = {
 GAME: Mapping[str, Access] = {
     "/kozyr.game.v1.GameService/CreateGame": allow("service:lobby"),
     "/kozyr.game.v1.GameService/CancelGame": allow("service:lobby"),
-    "/kozyr.game.v1.GameService/GetGame": allow("player", "operator", "service:lobby"),
+    "/kozyr.game.v1.GameService/GetGame": allow(
+        "player", "operator", "service:lobby", dear=("history", 5)
+    ),
     "/kozyr.game.v1.GameService/ListGames": allow("player", "operator"),
     "/kozyr.game.v1.GameService/CommitSeed": allow("player"),
     "/kozyr.game.v1.GameService/RevealSeed": allow("player"),
     "/kozyr.game.v1.GameService/SubmitMove": allow("player"),
     "/kozyr.game.v1.GameService/LeaveGame": allow("player"),
-    "/kozyr.game.v1.GameService/WatchGame": allow("player", "operator", cost=2),
+    "/kozyr.game.v1.GameService/WatchGame": allow(
+        "player", "operator", cost=2, dear=("resume_token", 5)
+    ),
     "/kozyr.game.v1.GameService/GetReceipt": allow("player", "operator", cost=5),
     "/kozyr.game.v1.AuditService/ListLogs": allow("operator", cost=5),
     "/kozyr.game.v1.AuditService/ReadLog": allow("operator"),

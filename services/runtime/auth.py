@@ -6,6 +6,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from google.protobuf.message import Message
+
 from services.kernel.errors import Kind, Refused, denied
 
 
@@ -41,6 +43,7 @@ class Access:
     """A row of the access table: who may call an RPC.
 
     `cost` is what a call takes from its caller's rate limit; dear calls (signing up) cost more.
+    `dear` is a field of the request that makes it as dear as `dear_cost`, where it is set.
     `limited` is false for what must always be answered. `items` bounds the repeated fields of a
     request; services may send larger ones.
     """
@@ -50,6 +53,12 @@ class Access:
     cost: float = 1.0
     limited: bool = True
     items: int = 256
+    dear: str = ""
+    dear_cost: float = 0.0
+
+    def more(self, request: Message) -> float:
+        """What this request costs beside what every call of the RPC does; of rows with `dear`."""
+        return self.dear_cost - self.cost if getattr(request, self.dear) else 0.0
 
     @property
     def public(self) -> bool:
@@ -67,7 +76,13 @@ class Access:
         raise denied("ROLE_NOT_ALLOWED", f"not a call for {caller.role.value}s")
 
 
-def allow(*who: str, cost: float = 1.0, limited: bool = True, items: int = 256) -> Access:
+def allow(
+    *who: str,
+    cost: float = 1.0,
+    limited: bool = True,
+    items: int = 256,
+    dear: tuple[str, float] = ("", 0.0),
+) -> Access:
     """A row: any of `public`, `player`, `operator`, `service:<name>`.
 
     >>> allow("player", "service:game").services
@@ -77,4 +92,4 @@ def allow(*who: str, cost: float = 1.0, limited: bool = True, items: int = 256) 
     if Role.SERVICE in roles or not who:
         raise ValueError("say who: public, player, operator or service:<name>")
     services = frozenset(w.removeprefix("service:") for w in who if w.startswith("service:"))
-    return Access(roles, services, cost, limited, items)
+    return Access(roles, services, cost, limited, items, *dear)

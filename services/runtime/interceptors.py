@@ -116,6 +116,8 @@ class Gate(grpc.aio.ServerInterceptor):
             try:
                 self._admit(call, row, context, stream=False)
                 request = self._decode(call, row, decode, raw)
+                if row.dear:
+                    self._spend(call.caller, _address(context), row.more(request))
                 seconds = self._seconds(context)
                 call.deadline = time.monotonic() + seconds
                 limit = asyncio.timeout(seconds)
@@ -154,6 +156,8 @@ class Gate(grpc.aio.ServerInterceptor):
                     request: Any = self._decode_each(call, row, decode, raw)
                 else:
                     request = self._decode(call, row, decode, raw)
+                    if row.dear:
+                        self._spend(call.caller, _address(context), row.more(request))
                 seconds = _asked_seconds(context)
                 if seconds is not None:
                     call.deadline = time.monotonic() + seconds
@@ -194,13 +198,17 @@ class Gate(grpc.aio.ServerInterceptor):
         address = _address(context)
         call.caller = self._identify(row, context, address)
         row.check(call.caller)
-        match call.caller.role:
-            case Role.PUBLIC if row.limited:
-                self._peers.spend(address, row.cost)
-            case Role.PLAYER if row.limited:
-                self._callers.spend(call.caller.key, row.cost)
-            case Role.OPERATOR if row.limited:
-                self._callers.spend(call.caller.key, row.cost / OPERATOR_RATE)
+        if row.limited:
+            self._spend(call.caller, address, row.cost)
+
+    def _spend(self, caller: Caller, address: str, cost: float) -> None:
+        match caller.role:
+            case Role.PUBLIC:
+                self._peers.spend(address, cost)
+            case Role.PLAYER:
+                self._callers.spend(caller.key, cost)
+            case Role.OPERATOR:
+                self._callers.spend(caller.key, cost / OPERATOR_RATE)
             case _:
                 pass
 

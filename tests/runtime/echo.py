@@ -37,6 +37,7 @@ ACCESS: Mapping[str, Access] = {
     f"/{NAME}/MyWatch": allow("player"),
     f"/{NAME}/MyStubborn": allow("player"),
     f"/{NAME}/Dear": allow("public", cost=50),
+    f"/{NAME}/Whole": allow("player", dear=("serving_data", 50)),
 }
 
 
@@ -111,7 +112,7 @@ class Echo:
     def add(self, server: grpc.aio.Server) -> None:
         """Put the handlers on a server."""
         unary = {"Echo": self.echo, "Fail": self.fail, "Sleep": self.sleep, "Abort": self.abort}
-        unary |= {"Mine": self.echo, "Dear": self.echo, "Unlisted": self.echo}
+        unary |= {"Mine": self.echo, "Dear": self.echo, "Whole": self.echo, "Unlisted": self.echo}
         streams = {"Watch": self.watch, "Stubborn": self.stubborn}
         streams |= {"MyWatch": self.watch, "MyStubborn": self.stubborn}
         handlers: dict[str, Any] = {

@@ -367,6 +367,16 @@ async def test_anonymous_calls_are_limited_by_address_and_cost(tmp_path: Path) -
         await caller.unary("Echo")
 
 
+async def test_a_request_for_more_costs_more(tmp_path: Path) -> None:
+    """Of the same RPC: with the field that makes it dear, and without."""
+    changes: dict[str, Any] = {"rate_per_second": 0.01, "rate_burst": 60}
+    async with setup(tmp_path, ("players", "p-1"), **changes) as (_, caller, _given):
+        whole = RequestInfo(request_id="r-1", serving_data="everything")
+        await caller.unary("Whole", whole)
+        assert (await refused(caller.unary("Whole", whole))).reason == "RATE_LIMITED"
+        await caller.unary("Whole")
+
+
 async def test_every_call_writes_one_line_without_payload(
     tmp_path: Path, lines: io.StringIO
 ) -> None:
