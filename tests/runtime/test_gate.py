@@ -5,7 +5,7 @@ import io
 import json
 import random
 from collections.abc import Iterator
-from contextlib import redirect_stderr, suppress
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -321,34 +321,6 @@ async def test_operators_may_call_more_often(tmp_path: Path) -> None:
         assert (await refused(caller.unary("Mine"))).reason == "RATE_LIMITED"
 
 
-async def test_a_player_has_so_many_streams_at_once(tmp_path: Path) -> None:
-    """Over all his connections, refused by name; another player's are counted for himself, and one
-    that ended makes room."""
-    echo, given = Echo(), settings(tmp_path, streams_per_caller_max=2)
-    one, two = (token(given, "players", each) for each in ("p-1", "p-2"))
-    async with (
-        serving(echo, given) as server,
-        Caller(server, given, one) as first,
-        Caller(server, given, one) as again,
-        Caller(server, given, two) as other,
-    ):
-        held = [first.stream("MyStubborn"), again.stream("MyStubborn")]
-        for stream in held:
-            await anext(stream)
-        for caller in (first, again):
-            refusal = await refused(anext(caller.stream("MyStubborn")))
-            assert (refusal.kind, refusal.reason) == (Kind.EXHAUSTED, "TOO_MANY_STREAMS")
-            assert refusal.facts["limit"] == "2"
-            assert refusal.retry_after_ms
-        await anext(other.stream("MyStubborn"))
-        await held[0].aclose()  # type: ignore[attr-defined] # a generator has aclose
-        begun = None
-        async with asyncio.timeout(10):
-            while begun is None:
-                with suppress(Refused):
-                    begun = await anext(again.stream("MyStubborn"))
-
-
 async def test_services_are_not_rate_limited(tmp_path: Path) -> None:
     """What one service asks of another has its own measures."""
     changes: dict[str, Any] = {"rate_per_second": 0.01, "rate_burst": 1}
@@ -365,16 +337,6 @@ async def test_anonymous_calls_are_limited_by_address_and_cost(tmp_path: Path) -
         await caller.unary("Dear")
         assert (await refused(caller.unary("Dear"))).facts["limit"] == "address"
         await caller.unary("Echo")
-
-
-async def test_a_request_for_more_costs_more(tmp_path: Path) -> None:
-    """Of the same RPC: with the field that makes it dear, and without."""
-    changes: dict[str, Any] = {"rate_per_second": 0.01, "rate_burst": 60}
-    async with setup(tmp_path, ("players", "p-1"), **changes) as (_, caller, _given):
-        whole = RequestInfo(request_id="r-1", serving_data="everything")
-        await caller.unary("Whole", whole)
-        assert (await refused(caller.unary("Whole", whole))).reason == "RATE_LIMITED"
-        await caller.unary("Whole")
 
 
 async def test_every_call_writes_one_line_without_payload(

@@ -1,9 +1,16 @@
-"""Rate limits: a burst, then a steady rate, for each caller by itself."""
+"""Limits of a caller: a burst, then a steady rate, and so many streams, for each by himself."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
+from google.rpc.error_details_pb2 import RequestInfo
 
 from services.kernel.errors import Kind, Refused
 from services.runtime.limits import RateLimit
+from tests.runtime.echo import Caller, Echo, refused, serving, settings, setup, token
 
 
 class Clock:
@@ -80,3 +87,41 @@ def test_a_cost_above_the_burst_takes_all_of_it() -> None:
     limited.spend("a", cost=50)
     with pytest.raises(Refused):
         limited.spend("a", cost=0.5)
+
+
+async def test_a_player_has_so_many_streams_at_once(tmp_path: Path) -> None:
+    """Over all his connections, refused by name; another player's are counted for himself, and one
+    that ended makes room."""
+    echo, given = Echo(), settings(tmp_path, streams_per_caller_max=2)
+    one, two = (token(given, "players", each) for each in ("p-1", "p-2"))
+    async with (
+        serving(echo, given) as server,
+        Caller(server, given, one) as first,
+        Caller(server, given, one) as again,
+        Caller(server, given, two) as other,
+    ):
+        held = [first.stream("MyStubborn"), again.stream("MyStubborn")]
+        for stream in held:
+            await anext(stream)
+        for caller in (first, again):
+            refusal = await refused(anext(caller.stream("MyStubborn")))
+            assert (refusal.kind, refusal.reason) == (Kind.EXHAUSTED, "TOO_MANY_STREAMS")
+            assert refusal.facts["limit"] == "2"
+            assert refusal.retry_after_ms
+        await anext(other.stream("MyStubborn"))
+        await held[0].aclose()  # type: ignore[attr-defined] # a generator has aclose
+        begun = None
+        async with asyncio.timeout(10):
+            while begun is None:
+                with suppress(Refused):
+                    begun = await anext(again.stream("MyStubborn"))
+
+
+async def test_a_request_for_more_costs_more(tmp_path: Path) -> None:
+    """Of the same RPC: with the field that makes it dear, and without."""
+    changes: dict[str, Any] = {"rate_per_second": 0.01, "rate_burst": 60}
+    async with setup(tmp_path, ("players", "p-1"), **changes) as (_, caller, _given):
+        whole = RequestInfo(request_id="r-1", serving_data="everything")
+        await caller.unary("Whole", whole)
+        assert (await refused(caller.unary("Whole", whole))).reason == "RATE_LIMITED"
+        await caller.unary("Whole")
