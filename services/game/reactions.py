@@ -37,9 +37,10 @@ from services.kernel.seats import BotLevel
 ABSENT_LEVEL = BotLevel.NORMAL
 """The level at which a bot plays for an absent player."""
 
-WORK_AT_ONCE = 64
-"""Due rows that one process handles at the same time."""
-BOTS_AT_ONCE = 48
+WORK_AT_ONCE = 256
+"""Due rows that one process handles at the same time. Most are bots' turns, which wait a quarter of
+a second for their moment."""
+BOTS_AT_ONCE = 192
 ENDS_AT_ONCE = 8
 """Of those so many may ask the ai, and so many the wallet and the lobby: while another service
 hangs, deadlines still find a free place."""

@@ -155,12 +155,13 @@ class DueWorker:
         free = self._concurrency - len(self._working)
         if free <= 0:
             return self._idle_ms
-        found = await self._store.claim(self._name, free, self._lease_ms, tuple(self._left))
+        most = 1 << free.bit_length() - 1  # for each number a database keeps a plan
+        found = await self._store.claim(self._name, most, self._lease_ms, tuple(self._left))
         for claimed in found:
             task = asyncio.create_task(self._work(claimed), name=f"due {claimed.kind}")
             self._working.add(task)
             task.add_done_callback(self._worked)
-        if len(found) == free:  # perhaps there is more
+        if len(found) == most:  # perhaps there is more
             return 0 if len(self._working) < self._concurrency else self._idle_ms
         next_ms = await self._store.next_due_ms(tuple(self._left))
         if next_ms is None:
