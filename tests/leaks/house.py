@@ -299,6 +299,8 @@ async def _no_transfers(_peers: Peers, game_id: str) -> list[wallet_pb2.GameTran
 class Nobody:
     """Workers for bots that need none."""
 
+    count = 1
+
     def __init__(self, *_: Any) -> None:
         pass
 
