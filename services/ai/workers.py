@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 START_S = 60.0
 """How long a worker may take to start."""
-STUCK_S = 10.0
+STUCK_S = 30.0
 """A worker that has not answered after this time is ended."""
 END_S = 2.0
 """How long a worker may take to end by itself."""
