@@ -133,13 +133,17 @@ class Connections:
         self.waiting = deque((e for e in self.waiting if id(e) not in written), WAITING_MAX)
 
     async def of_game(self, game: UUID) -> list[Connection]:
-        """What is known of a game, in the order it happened; raises Refused."""
+        """What is known of a game, in the order it happened; raises Refused.
+
+        What waits here is written first, so that who asks right after a stream finds it.
+        """
         query = (
             select(connections)
             .where(connections.c.game == game)
             .order_by(connections.c.at, connections.c.connection)
         )
         with refusals():
+            await self.flush()
             async with read(self.engine) as connection:
                 rows = (await connection.execute(query)).all()
         return [Connection(row.at, row.connection, row.seat, row.opened) for row in rows]

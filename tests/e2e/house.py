@@ -34,8 +34,9 @@ FAST: Mapping[str, str] = {
     "KOZYR_FEED_INTERVAL_MS": "50",
     "KOZYR_HEARTBEAT_MS": "500",
     "KOZYR_AI_WORKERS": "1",
+    "KOZYR_STREAMS_PER_CALLER_MAX": "1000",
 }
-"""No rate limits and no waiting bots; everything a process can log is logged."""
+"""No limits of rates or streams and no waiting bots; everything a process can log is logged."""
 
 OPERATOR = "olga"
 DETAILS = "grpc-status-details-bin"

@@ -206,7 +206,7 @@ async def test_what_is_not_yet_written_down_goes_as_well(tmp_path: Path) -> None
 
 
 async def test_who_comes_and_goes_without_end_hides_nobody_else(tmp_path: Path) -> None:
-    """A seat has so many rows of a game; the others' are written as ever."""
+    """A seat has so many rows of a game; the others' are written as ever, and at once."""
     engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'game.db'}")
     try:
         await migrate_engine(engine, FOLDERS)
@@ -218,7 +218,6 @@ async def test_who_comes_and_goes_without_end_hides_nobody_else(tmp_path: Path) 
             await kept.flush()
         with kept.open(game, 1):
             pass
-        await kept.flush()
         seats = Counter(each.seat for each in await kept.of_game(game))
         assert seats == {0: ROWS_MAX, 1: 2}
     finally:
