@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from engines import azi, durak, rami
 from engines.api import Act
 from engines.cards import text
-from services.ai.bots import BOTS, Level, NoMove, choose
+from services.ai import bots
+from services.ai.bots import BOTS, IllegalMove, Level, NoMove, choose
+from services.ai.thinking import Baffled, Question, think
 from services.runtime.wire import games
 from tests.engines import azi_worlds, durak_worlds, laws, rami_worlds
 from tests.services.ai.positions import (
@@ -184,3 +187,24 @@ def test_a_beginner_buys_back_in_what_others_decline() -> None:
         Level.NORMAL: {"Decline"},
         Level.HARD: {"Decline"},
     }
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_a_bot_that_would_break_the_rules_moves_not_at_all(
+    game: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the view does not allow is no answer; who asked is told by its kind."""
+    played = next(random_games(game, range(1)))
+    position, choice = next(
+        (p, choice)
+        for p in played
+        if len(p.view.legal) > 1
+        and not isinstance((choice := asked(p, Level.EASY, "law")).move, azi.Bid)
+    )
+    others = tuple(move for move in position.view.legal if move != choice.move)
+    view = replace(position.view, legal=(*others, *others))
+    monkeypatch.setitem(bots.BOTS, game, lambda *_: choice)
+    with pytest.raises(IllegalMove):
+        choose(game, view, position.history, Level.EASY, Random(1))
+    question = Question(game, view, position.history, Level.EASY, b"")
+    assert think(question) == Baffled("IllegalMove")

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from multiprocessing import active_children
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from engines import durak
 from services.ai import minds
-from services.ai.bots import Level
+from services.ai.bots import Budget, Level
 from services.ai.minds import Minds
 from services.ai.thinking import Question, Thought
 from services.ai.workers import Busy, NoWorkers, WorkerDied, Workers
@@ -137,6 +138,21 @@ async def test_who_gives_up_waiting_leaves_the_worker_to_others() -> None:
                 task.cancel()
             await asyncio.wait(gone)
         assert isinstance(await some.think(question(), LONG_S), Thought)
+
+
+async def test_a_search_nobody_waits_for_ends() -> None:
+    """Its worker is free for the next question long before its worlds are through."""
+    async with employed(1, queue_max=1) as some:
+        endless = replace(question(), budget=Budget(worlds=10**9))
+        asking = asyncio.create_task(some.think(endless, LONG_S))
+        (worker,) = workers()
+        await asyncio.sleep(0.2)
+        asking.cancel()
+        with suppress(asyncio.CancelledError):
+            await asking
+        async with asyncio.timeout(LONG_S):
+            assert isinstance(await some.think(question(), LONG_S), Thought)
+        assert workers() == [worker]
 
 
 async def test_a_worker_killed_in_thought_is_replaced() -> None:
