@@ -112,6 +112,7 @@ class Workers:
         self.count = count
         self._most = count + queue_max
         self._inside = 0
+        self._waiting = 0
         self._alive = 0
         self._idle: asyncio.Queue[Worker] = asyncio.Queue()
         self._threads = ThreadPoolExecutor(2 * count, thread_name_prefix="bots")
@@ -137,8 +138,12 @@ class Workers:
         self._inside += 1
         try:
             async with asyncio.timeout(patience_s):
-                worker = await self._free()
-                if self._inside > self.count and question.budget.worlds is None:
+                self._waiting += 1
+                try:
+                    worker = await self._free()
+                finally:
+                    self._waiting -= 1
+                if self._waiting and question.budget.worlds is None:
                     question = question.within(question.budget.within(HURRIED_MS))
                 return await self._answer(worker, question)
         finally:

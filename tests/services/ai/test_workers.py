@@ -16,8 +16,8 @@ from engines import durak
 from services.ai import minds
 from services.ai.bots import Budget, Level
 from services.ai.minds import Minds
-from services.ai.thinking import Question, Thought
-from services.ai.workers import Busy, NoWorkers, WorkerDied, Workers
+from services.ai.thinking import Baffled, Question, Thought
+from services.ai.workers import HURRIED_MS, Busy, NoWorkers, Worker, WorkerDied, Workers
 from tests.engines.laws import Decks
 from tests.services.ai.host import hard, hosting
 from tests.services.ai.positions import Position, bot, play
@@ -138,6 +138,23 @@ async def test_who_gives_up_waiting_leaves_the_worker_to_others() -> None:
                 task.cancel()
             await asyncio.wait(gone)
         assert isinstance(await some.think(question(), LONG_S), Thought)
+
+
+async def test_what_others_wait_behind_is_thought_about_in_haste() -> None:
+    """Only while somebody waits behind it, and not where it counts its worlds."""
+    async with employed(1, queue_max=3) as some:
+        seen: list[Budget] = []
+        answer = some._answer
+
+        async def heard(worker: Worker, put_to_it: Question) -> Thought | Baffled:
+            seen.append(put_to_it.budget)
+            return await answer(worker, put_to_it)
+
+        some._answer = heard  # type: ignore[method-assign, assignment]
+        counted = replace(question(), budget=Budget(worlds=5))
+        asked = [question(), question(), counted, question()]
+        await asyncio.gather(*(some.think(each, LONG_S) for each in asked))
+        assert seen == [Budget(), Budget(cpu_ms=HURRIED_MS), Budget(worlds=5), Budget()]
 
 
 async def test_a_search_nobody_waits_for_ends() -> None:

@@ -7,7 +7,6 @@ import pytest
 from kozyr.ai.v1 import ai_pb2
 from structlog.testing import capture_logs
 
-from services.game import reactions
 from services.game.pacing import AT_ONCE, Pace
 from services.game.reactions import Reactions
 from services.kernel.envelope import Claimed
@@ -80,7 +79,7 @@ async def test_a_move_found_at_once_is_made_at_its_moment(monkeypatch: pytest.Mo
         response.move.rami.CopyFrom(request.view.rami.legal[0])
         return response
 
-    monkeypatch.setattr(reactions.asyncio, "sleep", sleep)
+    monkeypatch.setattr("services.game.reactions.asyncio.sleep", sleep)
     store = SimpleNamespace(now=now)
     games: Any = SimpleNamespace(load=load, act=act, history=history, store=store)
     peers: Any = SimpleNamespace(choose_move=choose)
