@@ -9,11 +9,13 @@ from services.kernel.errors import Kind, Refused, denied
 from services.kernel.ids import parse_uuid
 from services.runtime import validate
 from services.runtime.auth import ANYONE, Caller, Role
+from services.runtime.origin import NOWHERE
 
 
 @dataclass(slots=True)
 class Call:
-    """One RPC while it runs. `deadline` is on the monotonic clock, in seconds."""
+    """One RPC while it runs: `address` is where it comes from (`origin.py`), `deadline` on the
+    monotonic clock, in seconds."""
 
     method: str
     request_id: str
@@ -24,6 +26,7 @@ class Call:
     game: str | None = None
     table: str | None = None
     version: int | None = None
+    address: str = NOWHERE
     started: float = field(default_factory=time.monotonic)
 
     def remaining_ms(self) -> int | None:
@@ -50,6 +53,12 @@ def caller() -> Caller:
     """Who makes the running RPC; `ANYONE` outside of one."""
     call = _CURRENT.get()
     return ANYONE if call is None else call.caller
+
+
+def address() -> str:
+    """Where the running RPC comes from (`origin.py`); `local` outside of one."""
+    call = _CURRENT.get()
+    return NOWHERE if call is None else call.address
 
 
 def player() -> UUID:

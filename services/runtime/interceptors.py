@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError, Message
 
 from services.kernel.errors import Kind, Refused, unavailable
 from services.runtime import call as calls
-from services.runtime import log
+from services.runtime import log, origin
 from services.runtime.auth import ANYONE, Access, Caller, Role
 from services.runtime.call import Call
 from services.runtime.drain import Drain
@@ -59,12 +59,19 @@ class Gate(grpc.aio.ServerInterceptor):
         self._verifier = verifier
         self._access = access
         self._drain = drain
+        self._proxies = origin.networks(settings.trusted_proxies)
         callers_max = settings.rate_callers_max
         self._callers = RateLimit(
             "caller", settings.rate_per_second, settings.rate_burst, callers_max
         )
         self._peers = RateLimit(
             "address", settings.peer_rate_per_second, settings.peer_rate_burst, callers_max
+        )
+        self._addresses = RateLimit(
+            "players_address",
+            settings.address_rate_per_second,
+            settings.address_rate_burst,
+            callers_max,
         )
         most = settings.streams_per_caller_max
         self._streams = {
@@ -117,7 +124,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 self._admit(call, row, context, stream=False)
                 request = self._decode(call, row, decode, raw)
                 if row.dear:
-                    self._spend(call.caller, _address(context), row.more(request))
+                    self._spend(call.caller, call.address, row.more(request))
                 seconds = self._seconds(context)
                 call.deadline = time.monotonic() + seconds
                 limit = asyncio.timeout(seconds)
@@ -157,7 +164,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 else:
                     request = self._decode(call, row, decode, raw)
                     if row.dear:
-                        self._spend(call.caller, _address(context), row.more(request))
+                        self._spend(call.caller, call.address, row.more(request))
                 seconds = _asked_seconds(context)
                 if seconds is not None:
                     call.deadline = time.monotonic() + seconds
@@ -195,11 +202,11 @@ class Gate(grpc.aio.ServerInterceptor):
         """Let the call in, knowing who makes it, or raise Refused."""
         if row.limited and self._drain.refuses(stream=stream):
             raise _draining()
-        address = _address(context)
-        call.caller = self._identify(row, context, address)
+        call.address = origin.address(context, self._proxies)
+        call.caller = self._identify(row, context, call.address)
         row.check(call.caller)
         if row.limited:
-            self._spend(call.caller, address, row.cost)
+            self._spend(call.caller, call.address, row.cost)
 
     def _spend(self, caller: Caller, address: str, cost: float) -> None:
         match caller.role:
@@ -207,6 +214,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 self._peers.spend(address, cost)
             case Role.PLAYER:
                 self._callers.spend(caller.key, cost)
+                self._addresses.spend(address, cost)
             case Role.OPERATOR:
                 self._callers.spend(caller.key, cost / OPERATOR_RATE)
             case _:
@@ -357,11 +365,6 @@ def _token(context: Context) -> str | None:
 def _metadata(context: Context, key: str) -> list[str]:
     pairs: Any = context.invocation_metadata() or ()
     return [value for name, value in pairs if name == key and isinstance(value, str)]
-
-
-def _address(context: Context) -> str:
-    """The caller's network address without its port."""
-    return context.peer().rpartition(":")[0]
 
 
 def _code(call: Call, context: Context) -> str:

@@ -11,6 +11,8 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from services.runtime.origin import networks
+
 SERVICES = ("lobby", "game", "ai", "wallet")
 """The four services, by the names used in addresses, keys and access rows."""
 
@@ -136,6 +138,11 @@ class Settings(BaseSettings):
         le=600_000,
         description="Deadline of a call from one service to another.",
     )
+    trusted_proxies: str = Field(
+        default="",
+        description="Networks of proxies (CIDR, with commas) whose `x-forwarded-for` is believed; "
+        "without them all players behind a proxy have one address.",
+    )
     rate_per_second: float = Field(
         default=50.0,
         gt=0,
@@ -148,6 +155,12 @@ class Settings(BaseSettings):
         description="The same for calls without a verified token, by network address.",
     )
     peer_rate_burst: float = Field(default=400.0, ge=1, description="Such calls at once.")
+    address_rate_per_second: float = Field(
+        default=2_000.0,
+        gt=0,
+        description="Calls a second that all players at one network address may make together.",
+    )
+    address_rate_burst: float = Field(default=4_000.0, ge=1, description="Such calls at once.")
     rate_callers_max: int = Field(
         default=50_000,
         ge=1,
@@ -274,6 +287,15 @@ class Settings(BaseSettings):
         host, _, port = value.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65_535:
             raise ValueError("must be host:port")
+        return value
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, value: str) -> str:
+        try:
+            networks(value)
+        except ValueError:
+            raise ValueError("must be networks in CIDR notation, with commas") from None
         return value
 
     @model_validator(mode="after")

@@ -174,6 +174,13 @@ class Caller:
         """Call a unary method; raises Refused."""
         return await self.client.call(self.method(name), request or RequestInfo(request_id="r-1"))
 
+    async def forwarded(self, name: str, hops: str) -> grpc.StatusCode:
+        """Call a unary method as a proxy does; how the call ended."""
+        request = RequestInfo(request_id="r-1")
+        call = self.method(name)(request, metadata=(("x-forwarded-for", hops),))
+        code: grpc.StatusCode = await call.code()
+        return code
+
     def method(self, name: str) -> Any:
         """The bare unary method."""
         return self.client.channel.unary_unary(
