@@ -9,10 +9,10 @@ from kozyr.game.v1 import audit_pb2, audit_pb2_grpc
 
 from services.cli import audit_all, finding, witness
 from services.cli.addresses import add_flags, settings
-from services.cli.client import Caller
 from services.cli.faults import fault_line, fault_object
 from services.cli.outcome import FINE, USAGE, WRONG, Failure
 from services.cli.terminal import command, emit, show
+from services.client.calls import Caller
 
 
 def parser() -> argparse.ArgumentParser:

@@ -20,11 +20,11 @@ from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, checkpoint_pb2, checkpoint_
 
 from services.cli import finding, witness
 from services.cli.addresses import settings
-from services.cli.client import RETRIED, Backoff, Caller
 from services.cli.faults import fault_line, fault_object
 from services.cli.outcome import FINE, USAGE, WRONG, Failure
-from services.cli.profile import write_private
 from services.cli.terminal import emit, progress, show
+from services.client.calls import RETRIED, Backoff, Caller
+from services.client.profile import write_private
 from services.game.disputes import DISPUTE_VERSION
 from services.kernel.errors import Refused
 from services.kernel.ids import parse_uuid

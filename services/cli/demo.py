@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-from services.cli.client import Player
 from services.cli.demo_checks import (
     Checks,
     Played,
@@ -25,6 +24,8 @@ from services.cli.outcome import FINE, WRONG, Failure
 from services.cli.stack import Stack
 from services.cli.terminal import command, emit, show
 from services.cli.wallet import account_of, grant
+from services.client.player import Player
+from services.client.profile import FileFault
 from services.kernel.errors import Refused
 from services.runtime.settings import SERVICES
 
@@ -77,7 +78,7 @@ async def _demo(folder: Path, checks: Checks) -> None:
             checks.note("four services start on free ports", True, where)
             await _played_and_checked(stack, checks, closing)
         checks.note("all services stop when told to", True, "SIGTERM")
-    except (Failure, Refused) as failure:
+    except (Failure, FileFault, Refused) as failure:
         checks.note("nothing unexpected comes up", False, str(failure))
 
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from kozyr.game.v1 import view_pb2
 
 from services.cli.audit import verify
-from services.cli.client import Caller, Player
-from services.cli.driving import Seen
 from services.cli.export import receipt
 from services.cli.faults import fault_line
 from services.cli.replay import steps_of
-from services.cli.shown import game_of
 from services.cli.terminal import grid, show
 from services.cli.wallet import statement, trial_balance, trial_lines
+from services.client.calls import Caller
+from services.client.driving import Seen
+from services.client.player import Player
+from services.client.views import game_of
 from services.kernel.errors import Refused
 from verifier.verify import verify as verify_receipt
 from verifier.wrong import Wrong

@@ -11,13 +11,13 @@ from engines import azi, durak
 from services.ai.bots import choose
 from services.ai.bots.choice import Level
 from services.cli import pictures
-from services.cli.client import Player
 from services.cli.demo_checks import Checks, Played
-from services.cli.driving import Choose, drive
 from services.cli.pictures.look import Look
-from services.cli.shown import game_of, move_message, table_view
 from services.cli.stack import Stack
-from services.cli.tables import Tables, game_options
+from services.client.driving import Choose, drive
+from services.client.player import Player
+from services.client.tables import Tables, game_options
+from services.client.views import game_of, move_message, table_view
 from services.kernel.errors import Refused
 
 AZI_SEATS = 4

@@ -15,11 +15,11 @@ from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, game_pb2_grpc
 
 from services.cli import finding
 from services.cli.addresses import add_flags, settings
-from services.cli.client import Caller
 from services.cli.operators import OPERATOR
 from services.cli.outcome import FINE, USAGE, WRONG, Failure
 from services.cli.shown import when
 from services.cli.terminal import command, emit, show
+from services.client.calls import Caller
 from services.runtime.settings import Settings
 
 RULINGS = {"upheld": audit_pb2.RULING_UPHELD, "dismissed": audit_pb2.RULING_DISMISSED}

@@ -18,10 +18,11 @@ from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2
 from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc, lobby_pb2, lobby_pb2_grpc
 from kozyr.wallet.v1 import wallet_pb2, wallet_pb2_grpc
 
-from services.cli import export, finding
-from services.cli.client import RETRIED, Backoff, Caller
+from services.cli import export
 from services.cli.outcome import Failure
 from services.cli.wallet import account_of
+from services.client import lists
+from services.client.calls import RETRIED, Backoff, Caller
 from services.kernel.errors import Refused
 
 FORMAT = "kozyr person 1"
@@ -71,7 +72,7 @@ class Dossier:
     async def _games(self, told: Callable[[str], None]) -> AsyncIterator[Any]:
         number = 0
         asked = game_pb2.ListGamesRequest(player_id=self._player)
-        async for game in finding.games(self._caller, asked):
+        async for game in lists.games(self._caller, asked):
             number += 1
             told(f"{number} games")
             receipt = await self._receipt(game.game_id) if self._own else None

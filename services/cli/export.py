@@ -10,9 +10,9 @@ from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, game_pb2_grpc
 
 from services.cli import finding
 from services.cli.addresses import add_flags, settings
-from services.cli.client import Caller
 from services.cli.outcome import FINE, Failure
 from services.cli.terminal import command, show
+from services.client.calls import Caller
 
 
 def parser() -> argparse.ArgumentParser:

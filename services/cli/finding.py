@@ -1,25 +1,23 @@
 """Finding games and names: what commands that look at games have in common with each other."""
 
 import argparse
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
-from kozyr.game.v1 import game_pb2, game_pb2_grpc, view_pb2
-from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc
+from kozyr.game.v1 import game_pb2, view_pb2
 
-from services.cli.client import Caller, Player
 from services.cli.operators import OPERATOR, PATIENCE_MS, operator
 from services.cli.outcome import Failure
 from services.cli.pictures.look import Look
-from services.cli.profile import ProfileFile
 from services.cli.shown import LEVELS
 from services.cli.terminal import can_draw_suits
+from services.client import lists
+from services.client.calls import Caller
+from services.client.player import Player
+from services.client.profile import ProfileFile
 from services.kernel.ids import parse_uuid
 from services.runtime.settings import Settings
 
-NAMES_MAX = 100
-PAGE = 100
 LAST = "last"
 LEVEL_NAMES = {value: name for name, value in LEVELS.items()}
 
@@ -74,52 +72,16 @@ async def game_id(caller: Caller, named: str, *, ended: bool = False) -> str:
     request = game_pb2.ListGamesRequest(page_size=1)
     if ended:
         request.running = False
-    async for game in games(caller, request):
+    async for game in lists.games(caller, request):
         return game.game_id
     raise Failure("no game has ended yet" if ended else "there is no game yet")
-
-
-async def games(
-    caller: Caller, request: game_pb2.ListGamesRequest, most: int | None = None
-) -> AsyncIterator[game_pb2.GameSummary]:
-    """Games, newest first, page by page; at most so many."""
-    stub: Any = caller.stub("game", game_pb2_grpc.GameServiceStub)
-    asked = game_pb2.ListGamesRequest()
-    asked.CopyFrom(request)
-    left = most
-    while True:
-        asked.page_size = asked.page_size or (PAGE if left is None else min(PAGE, left))
-        page: game_pb2.ListGamesResponse = await caller.call("game", stub.ListGames, asked)
-        for game in page.games:
-            if left is not None:
-                if left == 0:
-                    return
-                left -= 1
-            yield game
-        if not page.next_page_token:
-            return
-        asked.page_token = page.next_page_token
-
-
-async def names_of(caller: Caller, ids: Iterable[str]) -> dict[str, str]:
-    """Display names by player id, as far as the lobby knows them."""
-    stub: Any = caller.stub("lobby", identity_pb2_grpc.IdentityServiceStub)
-    wanted = sorted({each for each in ids if each})
-    found: dict[str, str] = {}
-    for start in range(0, len(wanted), NAMES_MAX):
-        request = identity_pb2.ListPlayersRequest(player_ids=wanted[start : start + NAMES_MAX])
-        reply: identity_pb2.ListPlayersResponse = await caller.call(
-            "lobby", stub.ListPlayers, request
-        )
-        found |= {player.player_id: player.display_name for player in reply.players}
-    return found
 
 
 async def look_for(
     caller: Caller, seats: Sequence[view_pb2.GameSeat], *, ascii_only: bool = False
 ) -> Look:
     """How to draw a game with these seats."""
-    names = await names_of(caller, (seat.player_id for seat in seats))
+    names = await lists.names_of(caller, (seat.player_id for seat in seats))
     return Look(
         tuple(names.get(seat.player_id) or _unnamed(i, seat) for i, seat in enumerate(seats)),
         ascii=ascii_only or not can_draw_suits(),

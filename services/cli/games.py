@@ -11,6 +11,7 @@ from services.cli.addresses import add_flags, settings
 from services.cli.outcome import FINE, USAGE, Failure
 from services.cli.shown import STAGES, when
 from services.cli.terminal import command, emit, grid, show
+from services.client import lists
 from services.runtime.wire import games as wire
 
 
@@ -47,12 +48,12 @@ async def _list(arguments: argparse.Namespace) -> int:
         request.running = arguments.running
     opened = finding.as_player(where) if arguments.mine else finding.as_operator(where)
     async with opened as caller:
-        found = [game async for game in finding.games(caller, request, arguments.most)]
+        found = [game async for game in lists.games(caller, request, arguments.most)]
         if arguments.json:
             for game in found:
                 emit(MessageToDict(game, preserving_proto_field_name=True))
             return FINE
-        names = await finding.names_of(caller, (s.player_id for g in found for s in g.seats))
+        names = await lists.names_of(caller, (s.player_id for g in found for s in g.seats))
     rows = [
         (
             game.game_id,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from services.cli.outcome import FINE, UNREACHABLE, USAGE, WRONG, Failure
+from services.client.profile import FileFault
 from services.kernel.errors import Kind, Refused
 
 COMMANDS = {
@@ -81,6 +82,8 @@ def _guarded(command: str, words: Sequence[str]) -> int:
         sys.stdout.flush()
     except Failure as failure:
         return _complain(command, failure.line, failure.code)
+    except FileFault as fault:
+        return _complain(command, str(fault), WRONG)
     except Refused as refused:
         return _complain(command, refusal_line(refused), refusal_code(refused))
     except KeyboardInterrupt:

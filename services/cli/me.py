@@ -10,11 +10,11 @@ from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc
 
 from services.cli import dossier, finding
 from services.cli.addresses import add_flags, settings
-from services.cli.client import Caller
 from services.cli.outcome import FINE
-from services.cli.profile import ProfileFile
 from services.cli.shown import when
 from services.cli.terminal import command, emit, progress, show
+from services.client.calls import Caller
+from services.client.profile import ProfileFile
 from services.kernel.errors import Refused
 
 

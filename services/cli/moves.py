@@ -9,8 +9,8 @@ import engines.durak
 import engines.rami
 from engines.cards import RANKS, SUITS, Card, card
 from engines.cards import text as card_text
-from services.cli.pictures import Move, View
 from services.cli.pictures.look import SIGNS
+from services.client.variants import Move, View
 
 Reader = Callable[[Sequence[str]], Move]
 

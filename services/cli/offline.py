@@ -6,10 +6,10 @@ from typing import Any
 
 from engines.api import Act, Chance, Leave, Start
 from services.cli import pictures
-from services.cli.pictures import Move, View
 from services.cli.pictures.look import Look
 from services.cli.sitting import Moment
-from services.cli.variants import engine, opening
+from services.cli.variants import opening
+from services.client.variants import Move, View, engine
 
 Choose = Callable[[View, Sequence[object]], tuple[Move, str]]
 """A bot: from a seat's view and history to a move and its reason."""

@@ -8,12 +8,14 @@ from kozyr.ai.v1 import ai_pb2, ai_pb2_grpc
 from kozyr.game.v1 import game_pb2, game_pb2_grpc, variant_pb2, view_pb2
 
 from services.cli import pictures
-from services.cli.client import ENDED, Player, view_of
 from services.cli.finding import look_for
-from services.cli.pictures import Move, View
 from services.cli.pictures.look import Look
-from services.cli.shown import ending, game_of, move_message, read_move, table_view, told
+from services.cli.shown import ending, told
 from services.cli.sitting import Moment
+from services.client.player import Player
+from services.client.variants import Move, View
+from services.client.views import game_of, move_message, read_move, table_view
+from services.client.watching import ENDED, view_of
 
 HINT_LEVEL = variant_pb2.BOT_LEVEL_HARD
 

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from services.cli.client import Caller
 from services.cli.outcome import Failure
+from services.client.calls import Caller
 from services.runtime.keys import OPERATORS
 from services.runtime.settings import Settings
 from services.runtime.tokens import Signer, load_signer

@@ -13,21 +13,22 @@ from kozyr.lobby.v1 import lobby_pb2
 from engines.api import InvalidOption
 from services.cli import finding
 from services.cli.addresses import add_flags, settings
-from services.cli.client import Player
 from services.cli.deals import SeedChance
 from services.cli.lines import Lines
 from services.cli.offline import OfflineTable
 from services.cli.online import sit_down
 from services.cli.operators import PATIENCE_MS
 from services.cli.outcome import FINE, UNREACHABLE, USAGE, Failure
-from services.cli.pictures import View
 from services.cli.pictures.look import Look
-from services.cli.profile import ProfileFile
 from services.cli.shown import LEVELS
 from services.cli.sitting import sit
-from services.cli.tables import Tables, game_options
 from services.cli.terminal import can_draw_suits, command, progress, show
-from services.cli.variants import GAMES, SEATS, engine, read_values
+from services.cli.variants import SEATS
+from services.client import lists
+from services.client.player import Player
+from services.client.profile import ProfileFile
+from services.client.tables import Tables, game_options
+from services.client.variants import GAMES, View, engine, read_values
 from services.kernel.errors import Kind, Refused
 from services.runtime.wire import games as wire
 
@@ -162,7 +163,7 @@ async def _enter(player: Player, arguments: argparse.Namespace) -> str | None:
 
 async def _running(player: Player, game: str) -> str | None:
     """A game of this kind the player is in, left by a terminal that went away."""
-    async for found in finding.games(player, game_pb2.ListGamesRequest(running=True)):
+    async for found in lists.games(player, game_pb2.ListGamesRequest(running=True)):
         seats = [seat for seat in found.seats if seat.player_id == player.player_id]
         if wire.NAMES.get(found.variant) == game and not all(seat.left for seat in seats):
             return found.game_id

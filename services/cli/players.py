@@ -10,11 +10,11 @@ from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc
 
 from services.cli import dossier, finding, me
 from services.cli.addresses import add_flags, settings
-from services.cli.client import Caller
 from services.cli.operators import OPERATOR
 from services.cli.outcome import FINE, USAGE, Failure
 from services.cli.shown import when
 from services.cli.terminal import command, emit, grid, show
+from services.client.calls import Caller
 
 PAGE = 200
 

@@ -8,9 +8,9 @@ from kozyr.game.v1 import keys_pb2, keys_pb2_grpc
 
 from services.cli import finding
 from services.cli.addresses import add_flags, settings
-from services.cli.client import Caller
 from services.cli.outcome import FINE, WRONG
 from services.cli.terminal import command, emit, progress, show
+from services.client.calls import Caller
 from services.runtime.settings import Settings
 
 

@@ -12,12 +12,15 @@ from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, view_pb2
 from engines.cards import Card
 from services.cli import finding, pictures
 from services.cli.addresses import add_flags, settings
-from services.cli.client import ENDED, Caller
 from services.cli.keys import keys
 from services.cli.outcome import FINE, USAGE, WRONG, Failure
 from services.cli.pictures.look import Look
-from services.cli.shown import ending, game_of, picture, table_view, told
+from services.cli.shown import ending, picture, told
 from services.cli.terminal import command, console, emit, show
+from services.client.calls import Caller
+from services.client.variants import View
+from services.client.views import game_of, table_view
+from services.client.watching import ENDED
 
 BACK = {"p", "b", "k", "left", "up"}
 FIRST = {"f", "g", "home"}
@@ -143,7 +146,7 @@ def _open_table(step: audit_pb2.ReplayGameResponse, look: Look) -> list[str]:
     return pictures.table(game_of(seen), replace(read, seat=None), look, hands)
 
 
-def _count(view: pictures.View, seat: int) -> int:
+def _count(view: View, seat: int) -> int:
     """How many cards a seat holds."""
     counts = getattr(view, "counts", None)
     if counts is None:

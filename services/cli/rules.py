@@ -9,7 +9,7 @@ from kozyr.lobby.v1.lobby_pb2 import OptionInfo, VariantInfo
 from engines.api import CHIPS_MAX
 from services.cli.outcome import FINE
 from services.cli.terminal import command, show
-from services.cli.variants import GAMES
+from services.client.variants import GAMES
 from services.lobby.guides import LANGUAGES, spoken
 from services.lobby.model import Variant
 from services.lobby.variants import variant_info

@@ -13,9 +13,9 @@ from engines.api import RuleViolation
 from services.cli import pictures
 from services.cli.lines import Lines
 from services.cli.moves import USAGE, read_move
-from services.cli.pictures import Move, View
 from services.cli.pictures.look import Look, wrapped
 from services.cli.terminal import show
+from services.client.variants import Move, View
 from services.kernel.errors import Refused
 
 BEGINNING = "h tells what can be typed, q leaves the game."

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from services.cli.addresses import add_data, settings
 from services.cli.outcome import USAGE, Failure
-from services.cli.profile import ProfileFile
-from services.cli.seeds import SIGNER
 from services.cli.terminal import command
+from services.client.profile import ProfileFile
+from services.client.seeds import SIGNER
 from verifier.__main__ import check
 from verifier.keys import read_keys
 from verifier.receipt import load

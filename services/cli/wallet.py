@@ -11,10 +11,10 @@ from kozyr.wallet.v1 import wallet_pb2, wallet_pb2_grpc
 
 from services.cli import finding
 from services.cli.addresses import add_flags, settings
-from services.cli.client import Caller
 from services.cli.outcome import FINE, WRONG
 from services.cli.shown import when
 from services.cli.terminal import command, emit, grid, show
+from services.client.calls import Caller
 from services.runtime.settings import Settings
 
 

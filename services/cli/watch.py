@@ -9,11 +9,12 @@ from kozyr.game.v1 import game_pb2_grpc
 
 from services.cli import finding, pictures
 from services.cli.addresses import add_flags, settings
-from services.cli.client import ENDED, Caller, watch
 from services.cli.outcome import FINE
 from services.cli.pictures.look import Look
 from services.cli.shown import ending, picture, told
 from services.cli.terminal import command, emit, show
+from services.client.calls import Caller
+from services.client.watching import ENDED, watch
 
 
 def parser() -> argparse.ArgumentParser:

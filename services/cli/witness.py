@@ -17,10 +17,10 @@ from uuid import UUID
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from kozyr.game.v1 import checkpoint_pb2, checkpoint_pb2_grpc
 
-from services.cli import seeds
-from services.cli.client import Caller
 from services.cli.outcome import Failure
-from services.cli.profile import write_private
+from services.client import seeds
+from services.client.calls import Caller
+from services.client.profile import write_private
 from services.game.tree import Leaf
 from services.kernel import merkle
 from services.kernel.errors import Kind, Refused

@@ -10,8 +10,9 @@ from uuid import UUID
 import pytest
 from kozyr.game.v1 import audit_pb2, checkpoint_pb2
 
-from services.cli import audit, client, finding
+from services.cli import audit, finding
 from services.cli.outcome import WRONG, Failure
+from services.client import calls
 from services.kernel.errors import Kind, Refused
 
 IDS = [str(UUID(int=0x01890A5D_AC96_774B_BCCE_000000000000 + n)) for n in range(9)]
@@ -69,7 +70,7 @@ def run(service: Scripted, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> 
         yield service
 
     monkeypatch.setattr(finding, "as_operator", as_operator)
-    monkeypatch.setattr(client, "BACKOFF_FIRST_MS", 1)
+    monkeypatch.setattr(calls, "BACKOFF_FIRST_MS", 1)
     return audit.run(audit.parser().parse_args(["--all", *arguments]))
 
 

@@ -9,9 +9,9 @@ import pytest
 from kozyr.game.v1 import variant_pb2, view_pb2
 
 from services.cli import demo_checks
-from services.cli.client import Caller
 from services.cli.demo_checks import Checks, Played, check_streams
-from services.cli.driving import Seen
+from services.client.calls import Caller
+from services.client.driving import Seen
 from tests.verifier.played import played as fair_game
 
 NOBODY = cast(Caller, None)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.client import Caller
 from services.cli.dossier import patiently, write
 from services.cli.outcome import Failure
+from services.client.calls import Caller
 from services.kernel.errors import Kind, Refused, denied
 from services.runtime.settings import Settings
 

@@ -7,8 +7,8 @@ from engines.api import Start
 from engines.cards import parse
 from services.cli.deals import SeedChance
 from services.cli.moves import read_card, read_move
-from services.cli.pictures import View
-from services.cli.variants import engine, opening
+from services.cli.variants import opening
+from services.client.variants import View, engine
 
 
 def view_of(game: str) -> View:

@@ -14,7 +14,8 @@ from engines.cards import text
 from services.cli import pictures
 from services.cli.deals import SeedChance
 from services.cli.pictures.look import WIDTH, Look
-from services.cli.variants import GAMES, engine, opening
+from services.cli.variants import opening
+from services.client.variants import GAMES, engine
 
 CARD = re.compile(r"\b[2-9TJQKA][SHDC]\b")
 PLAYERS = ("Ann", "Bartholomew the Second", "Cy", "Dee", "Eve", "Flo")

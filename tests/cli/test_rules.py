@@ -7,7 +7,7 @@ import pytest
 from services.cli.main import main
 from services.cli.outcome import USAGE
 from services.cli.rules import WIDTH
-from services.cli.variants import GAMES
+from services.client.variants import GAMES
 
 GOLDEN = Path(__file__).parent / "golden/rules_durak_pt.txt"
 

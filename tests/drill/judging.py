@@ -10,11 +10,12 @@ from uuid import UUID
 from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, view_pb2
 from kozyr.wallet.v1 import wallet_pb2, wallet_pb2_grpc
 
-from services.cli import finding
 from services.cli.audit import verify
-from services.cli.client import ENDED, Caller
 from services.cli.faults import fault_line
 from services.cli.wallet import statement, trial_balance
+from services.client import lists
+from services.client.calls import Caller
+from services.client.watching import ENDED
 from services.game import audit
 from services.game.model import ClockCredited, EngineEvent, Stage
 from services.kernel.envelope import Recorded, appends
@@ -59,7 +60,7 @@ class Judge:
 
     async def all(self) -> Findings:
         """Judge every game there is."""
-        summaries = [g async for g in finding.games(self.operator, game_pb2.ListGamesRequest())]
+        summaries = [g async for g in lists.games(self.operator, game_pb2.ListGamesRequest())]
         missing = self.record.games - {summary.game_id for summary in summaries}
         for game_id in missing:
             self.found.fault("game lost", game_id)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from kozyr.game.v1 import variant_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2
 
-from services.cli.client import ENDED, view_of
-from services.cli.tables import Tables, game_options
+from services.client.tables import Tables, game_options
+from services.client.watching import ENDED, view_of
 from services.kernel.errors import Kind, Refused
 from tests.drill.witness import Record, Witness
 

@@ -10,7 +10,8 @@ from typing import Any
 from kozyr.game.v1 import game_pb2, game_pb2_grpc
 from kozyr.lobby.v1 import identity_pb2_grpc
 
-from services.cli.client import Player, view_of
+from services.client.player import Player
+from services.client.watching import view_of
 from services.kernel.errors import Refused
 from services.runtime.clients import Client
 from services.runtime.settings import SERVICES, Settings

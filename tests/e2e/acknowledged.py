@@ -7,7 +7,9 @@ from typing import Any
 import grpc
 from kozyr.game.v1 import audit_pb2, game_pb2, game_pb2_grpc
 
-from services.cli.client import Player, new_request_id, view_of
+from services.client.calls import new_request_id
+from services.client.player import Player
+from services.client.watching import view_of
 from tests.e2e.house import House, legal, until
 
 

@@ -17,9 +17,11 @@ from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, variant_pb2, view
 from kozyr.lobby.v1 import lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2, wallet_pb2_grpc
 
-from services.cli.client import ENDED, Caller, Player, view_of
 from services.cli.stack import Stack
-from services.cli.tables import Tables
+from services.client.calls import Caller
+from services.client.player import Player
+from services.client.tables import Tables
+from services.client.watching import ENDED, view_of
 from services.runtime.keys import OPERATORS, PLAYERS
 from services.runtime.tokens import load_signer
 from tests.rpcs import path, rpcs

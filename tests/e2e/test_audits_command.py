@@ -14,7 +14,7 @@ from random import Random
 
 import pytest_asyncio
 
-from services.cli.tables import Tables
+from services.client.tables import Tables
 from tests.e2e.house import House, house, play_out, rules, start
 
 FINE, WRONG = 0, 1

@@ -15,8 +15,8 @@ import pytest
 import pytest_asyncio
 from kozyr.game.v1 import game_pb2, view_pb2
 
-from services.cli.client import Player
-from services.cli.tables import Tables
+from services.client.player import Player
+from services.client.tables import Tables
 from tests.e2e.house import House, house, legal, move, play_out, rules, start, until
 
 Code = grpc.StatusCode

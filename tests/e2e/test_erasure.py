@@ -15,10 +15,11 @@ import pytest
 from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, view_pb2
 from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc, lobby_pb2, lobby_pb2_grpc
 
-from services.cli import export, finding
-from services.cli.client import Player
-from services.cli.profile import Profile, ProfileFile
-from services.cli.tables import Tables
+from services.cli import export
+from services.client import lists
+from services.client.player import Player
+from services.client.profile import Profile, ProfileFile
+from services.client.tables import Tables
 from services.game.server import FOLDERS as GAME
 from services.kernel.errors import Kind, Refused
 from services.lobby.server import FOLDERS as LOBBY
@@ -223,7 +224,7 @@ async def test_after_an_erasure_the_player_is_nowhere(tmp_path: Path, database: 
         assert json.loads(receipts[0]) == json.loads(receipts[1])
         view = await here.ana.view(here.games[1])
         assert view.stage == view_pb2.STAGE_FINISHED
-        names = await finding.names_of(here.ana, (seat.player_id for seat in view.seats))
+        names = await lists.names_of(here.ana, (seat.player_id for seat in view.seats))
         assert names[here.profile.player_id] == "former player"
         with pytest.raises(Refused) as caught:
             await here.zurab.sign_in(here.profile)

@@ -19,7 +19,7 @@ from kozyr.game.v1 import game_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2
 
-from services.cli.client import Player
+from services.client.player import Player
 from tests.e2e.acknowledged import (
     Acknowledged,
     assert_all_stored,

@@ -11,7 +11,8 @@ from kozyr.game.v1 import game_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2
 
-from services.cli.client import ENDED, Player
+from services.client.player import Player
+from services.client.watching import ENDED
 from tests.e2e.acknowledged import assert_sound, serving
 from tests.e2e.house import Answer, House, house, play_out, rules, start, until
 

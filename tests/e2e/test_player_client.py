@@ -12,12 +12,14 @@ import pytest
 from kozyr.game.v1 import game_pb2, game_pb2_grpc, variant_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2
 
-from services.cli.client import ENDED, Player, new_request_id, view_of
 from services.cli.demo_games import play_with
-from services.cli.driving import drive
-from services.cli.profile import ProfileFile
 from services.cli.stack import Stack
-from services.cli.tables import Tables, game_options
+from services.client.calls import new_request_id
+from services.client.driving import drive
+from services.client.player import Player
+from services.client.profile import ProfileFile
+from services.client.tables import Tables, game_options
+from services.client.watching import ENDED, view_of
 from services.kernel.errors import Kind, Refused
 from services.runtime.settings import Settings
 from tests.e2e.house import FAST

@@ -16,7 +16,7 @@ from kozyr.game.v1 import audit_pb2, checkpoint_pb2, game_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2
 
-from services.cli.client import Player
+from services.client.player import Player
 from services.kernel.ids import uuid7
 from services.runtime.access import ACCESS
 from services.runtime.keys import PLAYERS

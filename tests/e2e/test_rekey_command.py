@@ -17,9 +17,9 @@ import grpc
 import pytest
 from kozyr.game.v1 import audit_pb2, game_pb2, keys_pb2, keys_pb2_grpc, variant_pb2, view_pb2
 
-from services.cli.client import Player
 from services.cli.outcome import Failure
-from services.cli.profile import Profile
+from services.client.player import Player
+from services.client.profile import Profile
 from services.kernel.ids import uuid7
 from tests.e2e.house import House, house, legal, move, play_out, rules, start, until
 

@@ -17,7 +17,7 @@ from kozyr.game.v1 import audit_pb2, view_pb2
 from kozyr.lobby.v1 import identity_pb2, lobby_pb2
 
 from engines.cards import PACK_SIZE, Card, text
-from services.cli.client import Player
+from services.client.player import Player
 from services.runtime.settings import SERVICES
 from tests.e2e.house import House, house, play_out, rules, start, until
 from tests.rpcs import rpcs

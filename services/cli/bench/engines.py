@@ -19,7 +19,8 @@ from services.cli.bench import cores, peers
 from services.cli.bench.cores import Play
 from services.cli.bench.measuring import Effort, Report, Side, Slice, interleaved, rate, ratio
 from services.cli.deals import SeedChance
-from services.cli.variants import GAMES, engine, opening
+from services.cli.variants import opening
+from services.client.variants import GAMES, engine
 
 NAME = "engines"
 SECONDS = 1.0

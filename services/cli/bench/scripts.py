@@ -17,7 +17,7 @@ from kozyr.game.v1 import game_pb2, variant_pb2
 
 from engines.api import read_options
 from services.cli.bench.measuring import drive
-from services.cli.variants import GAMES, engine
+from services.client.variants import GAMES, engine
 from services.game import codec, domain
 from services.game.evolve import evolve
 from services.game.model import SeatOpened, Stage, State

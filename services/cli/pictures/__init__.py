@@ -6,13 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import engines.azi
-import engines.durak
-import engines.rami
 from engines.cards import Card
 from services.cli.pictures.look import WIDTH, Look
-
-View = engines.azi.View | engines.durak.View | engines.rami.View
-Move = engines.azi.Move | engines.durak.Move | engines.rami.Move
+from services.client.variants import Move, View
 
 PICTURES: Mapping[str, Any] = {
     name: importlib.import_module(f"services.cli.pictures.{name}")

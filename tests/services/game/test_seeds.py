@@ -13,10 +13,10 @@ import pytest
 from kozyr.game.v1 import audit_pb2, game_pb2, view_pb2
 from kozyr.lobby.v1 import identity_pb2
 
-from services.cli import seeds
-from services.cli.client import Player, view_of
-from services.cli.outcome import Failure
-from services.cli.profile import Profile, ProfileFile, new_seed_key
+from services.client import seeds
+from services.client.player import Player
+from services.client.profile import FileFault, Profile, ProfileFile, new_seed_key
+from services.client.watching import view_of
 from services.kernel.errors import Kind, Refused
 from services.runtime.keys import PLAYERS, ensure_keys
 from services.runtime.settings import Settings
@@ -159,6 +159,6 @@ async def test_an_unexpected_refusal_is_no_success(tmp_path: Path) -> None:
 def test_a_damaged_acknowledgement_is_named(tmp_path: Path) -> None:
     """A file that is none stops the command and is left alone."""
     (tmp_path / "g.json").write_text(json.dumps({"format": "other"}), "utf-8")
-    with pytest.raises(Failure, match=r"g\.json is damaged"):
+    with pytest.raises(FileFault, match=r"g\.json is damaged"):
         seeds.find(tmp_path, "g")
     assert seeds.find(tmp_path, "another") is None

@@ -8,8 +8,10 @@ from typing import Any
 from kozyr.game.v1 import variant_pb2
 from kozyr.lobby.v1 import lobby_pb2, lobby_pb2_grpc
 
-from services.cli.client import FIRST_SECONDS, SILENCE_SECONDS, Backoff, Player
-from services.cli.variants import engine, read_values
+from services.client.calls import Backoff
+from services.client.player import Player
+from services.client.variants import engine, read_values
+from services.client.watching import FIRST_SECONDS, SILENCE_SECONDS
 from services.kernel.errors import Kind, Refused, precondition
 from services.runtime.wire import games as wire
 

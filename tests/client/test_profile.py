@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.outcome import Failure
-from services.cli.profile import Profile, ProfileFile, new_seed_key
+from services.client.profile import FileFault, Profile, ProfileFile, new_seed_key
 
 PROFILE = Profile("01a22a9f-491c-7e6b-abce-c3f11f09df89", "Ann", "s3cret", new_seed_key())
 
@@ -32,7 +31,7 @@ def test_a_damaged_profile_is_named_and_left_alone(tmp_path: Path) -> None:
     """A file that cannot be read stops the command and stays as it is."""
     file = ProfileFile("ann", tmp_path)
     file.path.write_text('{"player_id": 1}', "utf-8")
-    with pytest.raises(Failure, match=r"ann\.json is damaged"):
+    with pytest.raises(FileFault, match=r"ann\.json is damaged"):
         file.read()
     assert file.path.read_text("utf-8") == '{"player_id": 1}'
 

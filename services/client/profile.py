@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from services.cli.outcome import Failure
-
 SEED_KEY_BYTES = 32
+
+
+class FileFault(Exception):
+    """A file of a player's own cannot be read or written, or is damaged: one line for a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ def new_seed_key() -> bytes:
 
 
 def write_private(path: Path, kept: Mapping[str, object]) -> None:
-    """Write a JSON file, whole or not at all, for its owner's eyes (mode 0600); raises Failure."""
+    """Write a JSON file, whole or not at all, for its owner alone (0600); raises FileFault."""
     draft = path.with_suffix(f".{os.getpid()}.draft")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -41,7 +43,7 @@ def write_private(path: Path, kept: Mapping[str, object]) -> None:
             json.dump(kept, to, indent=1)
         draft.replace(path)
     except OSError as error:
-        raise Failure(f"{path}: {error.strerror}") from None
+        raise FileFault(f"{path}: {error.strerror}") from None
 
 
 def home() -> Path:
@@ -57,7 +59,7 @@ class ProfileFile:
         self.path = (home() if folder is None else folder) / f"{name}.json"
 
     def read(self) -> Profile | None:
-        """The profile, None if there is none yet; raises Failure for a damaged file."""
+        """The profile, None if there is none yet; raises FileFault for a damaged file."""
         try:
             kept = json.loads(self.path.read_text("utf-8"))
             return Profile(
@@ -69,9 +71,9 @@ class ProfileFile:
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError):
-            raise Failure(f"{self.path} is damaged; move it away to sign up anew") from None
+            raise FileFault(f"{self.path} is damaged; move it away to sign up anew") from None
         except OSError as error:
-            raise Failure(f"{self.path}: {error.strerror}") from None
+            raise FileFault(f"{self.path}: {error.strerror}") from None
 
     def write(self, profile: Profile) -> None:
         """Keep the profile, whole or not at all, mode 0600."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from kozyr.game.v1 import variant_pb2, view_pb2
 
-from services.cli.client import Player, view_of
+from services.client.player import Player
+from services.client.watching import view_of
 from services.kernel.errors import Kind, Refused
 
 Choose = Callable[[view_pb2.GameView], variant_pb2.Move]

@@ -17,8 +17,7 @@ from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from services.cli.outcome import Failure
-from services.cli.profile import write_private
+from services.client.profile import FileFault, write_private
 from services.kernel.errors import Kind, Refused
 from services.runtime.keys import public_keys
 from services.runtime.settings import Settings
@@ -50,7 +49,7 @@ def signers(settings: Settings) -> list[Ed25519PublicKey]:
     try:
         return public_keys(folder, SIGNER)
     except (OSError, ValueError) as error:
-        raise Failure(f"{folder}: {error}") from None
+        raise FileFault(f"{folder}: {error}") from None
 
 
 def check(made: Acknowledgement, keys: Sequence[Ed25519PublicKey]) -> None:
@@ -68,14 +67,14 @@ def check(made: Acknowledgement, keys: Sequence[Ed25519PublicKey]) -> None:
 
 
 def keep(folder: Path, made: Acknowledgement) -> Path:
-    """Write it down, whole or not at all, mode 0600; where. Raises Failure."""
+    """Write it down, whole or not at all, mode 0600; where. Raises FileFault."""
     path = folder / f"{made.game_id}.json"
     write_private(path, {"format": FORMAT, **asdict(made)})
     return path
 
 
 def find(folder: Path, game_id: str) -> Acknowledgement | None:
-    """What is kept for a game, None for nothing; raises Failure for a damaged file."""
+    """What is kept for a game, None for nothing; raises FileFault for a damaged file."""
     path = folder / f"{game_id}.json"
     try:
         kept = json.loads(path.read_text("utf-8"))
@@ -85,6 +84,6 @@ def find(folder: Path, game_id: str) -> Acknowledgement | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Failure(f"{path} is damaged") from None
+        raise FileFault(f"{path} is damaged") from None
     except OSError as error:
-        raise Failure(f"{path}: {error.strerror}") from None
+        raise FileFault(f"{path}: {error.strerror}") from None

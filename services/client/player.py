@@ -1,124 +1,32 @@
-"""A player's side of the API: signing in, calls that survive a restart, streams without gaps.
-
-Every failure is `services.kernel.errors.Refused`. A change keeps its request id however often it is
-sent, so it acts once. A stream is taken up again where it broke, and no version comes twice.
-"""
+"""A signed-in player: tokens renewed by themselves, seeds committed and revealed, moves."""
 
 import asyncio
 import hashlib
 import hmac
-import random
-import secrets
 import time
-from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from google.protobuf.message import Message
 from kozyr.game.v1 import game_pb2, game_pb2_grpc, variant_pb2, view_pb2
 from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc
 
-from services.cli import seeds
-from services.cli.profile import Profile, ProfileFile, new_seed_key
+from services.client import seeds
+from services.client.calls import PATIENCE_MS, Caller
+from services.client.profile import Profile, ProfileFile, new_seed_key
+from services.client.watching import watch
 from services.kernel.errors import Kind, Refused
-from services.runtime.clients import Client
-from services.runtime.settings import SERVICES, Settings
+from services.runtime.settings import Settings
 
-R = TypeVar("R")
-
-RETRIED = (Kind.UNAVAILABLE, Kind.EXPIRED)
-BACKOFF_FIRST_MS = 100
-BACKOFF_MAX_MS = 2_000
 REFRESH_SECONDS = 60.0
 """A token is renewed when less than this is left of it."""
-FIRST_SECONDS = 2.0
-"""A stream that brings nothing at all for so long leads to a replica that is no more."""
-SILENCE_SECONDS = 15.0
-"""A stream without even a heartbeat for so long is taken up anew, if it did not name a time."""
-PATIENCE_MS = 30_000
 COMMIT = (view_pb2.STAGE_COMMITTING, view_pb2.SEED_STATUS_AWAITED)
 TOO_LATE_TO_COMMIT = ("SEEDS_CLOSED", "SEED_ALREADY_COMMITTED")
 TOO_LATE_TO_REVEAL = ("SEEDS_CLOSED", "SEED_NOT_COMMITTED")
 """Why a game may not want a seed any more: its phase was closed, or an earlier try had come in."""
 REVEAL = (view_pb2.STAGE_REVEALING, view_pb2.SEED_STATUS_COMMITTED)
-ENDED = (view_pb2.STAGE_FINISHED, view_pb2.STAGE_CANCELLED)
-
-
-def new_request_id() -> str:
-    """A fresh request id."""
-    return secrets.token_hex(16)
-
-
-class Backoff:
-    """Waits that double up to two seconds, with jitter, until the patience is used up."""
-
-    def __init__(self, patience_ms: int) -> None:
-        self._patience = patience_ms / 1000
-        self.reset()
-
-    def reset(self) -> None:
-        """Something went well: begin again."""
-        self._wait_ms = BACKOFF_FIRST_MS
-        self._until = time.monotonic() + self._patience
-
-    async def wait(self, failure: Refused) -> None:
-        """Wait before the next try; raises `failure` when patience has run out."""
-        wait = max(self._wait_ms, failure.retry_after_ms or 0) / 1000
-        if time.monotonic() + wait > self._until:
-            raise failure
-        # Spreads clients that lost the same server; no secret hangs on it.
-        await asyncio.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311
-        self._wait_ms = min(2 * self._wait_ms, BACKOFF_MAX_MS)
-
-
-class Caller:
-    """Clients to the four services that send one caller's token and keep trying for a while.
-
-    `token` gives the token to send, None for none; `patience_ms` bounds how long a service may be
-    away before the failure is handed on.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        token: Callable[[], str | None] = lambda: None,
-        patience_ms: int = PATIENCE_MS,
-    ) -> None:
-        self.patience_ms = patience_ms
-        self.dropped: Counter[str] = Counter()
-        """Messages of a game's streams that came twice, other than a snapshot at a new start."""
-        self._clients = {name: Client(settings.address(name), settings, token) for name in SERVICES}
-
-    def stub(self, service: str, make: Callable[[Any], R]) -> R:
-        """A stub on the service's channel."""
-        return make(self._clients[service].channel)
-
-    async def call(self, service: str, method: Any, request: Any) -> Any:
-        """Call a unary RPC, again and with the same request while the service is away.
-
-        A request with an empty `request_id` is given one first. Raises Refused.
-        """
-        if "request_id" in request.DESCRIPTOR.fields_by_name and not request.request_id:
-            request.request_id = new_request_id()
-        backoff = Backoff(self.patience_ms)
-        while True:
-            try:
-                return await self._clients[service].call(method, request)
-            except Refused as refused:
-                if refused.kind not in RETRIED and refused.retry_after_ms is None:
-                    raise
-                await backoff.wait(refused)
-
-    def stream(self, service: str, method: Any, request: Message) -> AsyncGenerator[Any, None]:
-        """One try of a server stream; raises Refused when it breaks."""
-        return self._clients[service].stream(method, request)
-
-    async def close(self) -> None:
-        """Let all connections go."""
-        for client in self._clients.values():
-            await client.close()
 
 
 class Player(Caller):
@@ -317,63 +225,3 @@ class Player(Caller):
                 if refused.kind is not Kind.UNAUTHENTICATED:
                     raise
                 await self._sign_in(self._profile)
-
-
-async def watch(
-    caller: Caller, games: Any, game_id: str
-) -> AsyncGenerator[tuple[game_pb2.WatchGameResponse, view_pb2.GameView], None]:
-    """A game's stream for any caller, taken up again when it breaks, until the game has ended."""
-    token, seen = b"", -1
-    backoff = Backoff(caller.patience_ms)
-    while True:
-        request = game_pb2.WatchGameRequest(game_id=game_id, resume_token=token)
-        stream, silence = caller.stream("game", games.WatchGame, request), FIRST_SECONDS
-        lost = Refused(Kind.UNAVAILABLE, "STREAM_ENDED", "the stream ended")
-        begun = False
-        try:
-            while True:
-                async with asyncio.timeout(silence):
-                    message: game_pb2.WatchGameResponse = await anext(stream)
-                backoff.reset()
-                silence = silence_after(message.heartbeat_ms)
-                token = message.resume_token or token
-                view = view_of(message)
-                if view is None:
-                    continue
-                again, anew, begun = view.version <= seen, not begun, True
-                if again:
-                    caller.dropped[game_id] += not (anew and message.HasField("snapshot"))
-                    continue
-                seen = view.version
-                yield message, view
-                if view.stage in ENDED:
-                    return
-        except (StopAsyncIteration, TimeoutError):
-            pass
-        except Refused as refused:
-            if refused.reason == "TOKEN_EXPIRED":
-                await caller.call("game", games.GetGame, game_pb2.GetGameRequest(game_id=game_id))
-            elif refused.kind is Kind.INVALID and token:
-                token = b""  # not a token of this server: begin with a snapshot
-            elif refused.kind not in (*RETRIED, Kind.EXHAUSTED):
-                raise
-            lost = refused
-        finally:
-            await stream.aclose()
-        await backoff.wait(lost)
-
-
-def silence_after(heartbeat_ms: int) -> float:
-    """How long to wait for a stream's next message, seconds: half as long again as it promised."""
-    return heartbeat_ms * 1.5 / 1000 if heartbeat_ms else SILENCE_SECONDS
-
-
-def view_of(message: game_pb2.WatchGameResponse) -> view_pb2.GameView | None:
-    """The view a message of the stream brings, None for a heartbeat."""
-    match message.WhichOneof("event"):
-        case "snapshot":
-            return message.snapshot.view
-        case "step":
-            return message.step.view
-        case _:
-            return None

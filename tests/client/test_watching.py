@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 from kozyr.game.v1 import game_pb2, view_pb2
 
-from services.cli import client
-from services.cli.client import Caller, silence_after, watch
+from services.client import watching
+from services.client.calls import Caller
+from services.client.watching import silence_after, watch
 from services.kernel.errors import Kind, Refused
 from services.runtime.settings import Settings
 
@@ -52,7 +53,7 @@ async def test_a_stream_that_falls_silent_is_taken_up_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At its start and after messages, and after a time that the stream itself has named."""
-    monkeypatch.setattr(client, "FIRST_SECONDS", 0.02)
+    monkeypatch.setattr(watching, "FIRST_SECONDS", 0.02)
     playing, finished = view_pb2.STAGE_PLAYING, view_pb2.STAGE_FINISHED
     caller = Silent([], [snapshot(3, playing)], [], [snapshot(5, finished)])
     async with asyncio.timeout(BOUND_SECONDS):
@@ -85,7 +86,7 @@ async def test_what_came_twice_is_passed_on_once_and_counted() -> None:
 def test_silence_is_judged_by_what_the_stream_promised() -> None:
     """Half as long again; by a fixed time where an older server promises nothing."""
     assert silence_after(2_000) == 3.0
-    assert silence_after(0) == client.SILENCE_SECONDS
+    assert silence_after(0) == watching.SILENCE_SECONDS
 
 
 async def test_a_contended_call_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,101 @@
+"""Calls that outlast a restart: repeated with the same request id until there is an answer.
+
+Every failure is `services.kernel.errors.Refused`, with its reason, the fields it names and how long
+to wait. A change keeps its request id however often it is sent, so it acts once.
+"""
+
+import asyncio
+import random
+import secrets
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from services.kernel.errors import Kind, Refused
+from services.runtime.clients import Client
+from services.runtime.settings import SERVICES, Settings
+
+R = TypeVar("R")
+
+RETRIED = (Kind.UNAVAILABLE, Kind.EXPIRED)
+BACKOFF_FIRST_MS = 100
+BACKOFF_MAX_MS = 2_000
+PATIENCE_MS = 30_000
+
+
+def new_request_id() -> str:
+    """A fresh request id."""
+    return secrets.token_hex(16)
+
+
+class Backoff:
+    """Waits that double up to two seconds, with jitter, until the patience is used up."""
+
+    def __init__(self, patience_ms: int) -> None:
+        self._patience = patience_ms / 1000
+        self.reset()
+
+    def reset(self) -> None:
+        """Something went well: begin again."""
+        self._wait_ms = BACKOFF_FIRST_MS
+        self._until = time.monotonic() + self._patience
+
+    async def wait(self, failure: Refused) -> None:
+        """Wait before the next try; raises `failure` when patience has run out."""
+        wait = max(self._wait_ms, failure.retry_after_ms or 0) / 1000
+        if time.monotonic() + wait > self._until:
+            raise failure
+        # Spreads clients that lost the same server; no secret hangs on it.
+        await asyncio.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311
+        self._wait_ms = min(2 * self._wait_ms, BACKOFF_MAX_MS)
+
+
+class Caller:
+    """Clients to the four services that send one caller's token and keep trying for a while.
+
+    `token` gives the token to send, None for none; `patience_ms` bounds how long a service may be
+    away before the failure is handed on.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        token: Callable[[], str | None] = lambda: None,
+        patience_ms: int = PATIENCE_MS,
+    ) -> None:
+        self.patience_ms = patience_ms
+        self.dropped: Counter[str] = Counter()
+        """Messages of a game's streams that came twice, other than a snapshot at a new start."""
+        self._clients = {name: Client(settings.address(name), settings, token) for name in SERVICES}
+
+    def stub(self, service: str, make: Callable[[Any], R]) -> R:
+        """A stub on the service's channel."""
+        return make(self._clients[service].channel)
+
+    async def call(self, service: str, method: Any, request: Any) -> Any:
+        """Call a unary RPC, again and with the same request while the service is away.
+
+        A request with an empty `request_id` is given one first. Raises Refused.
+        """
+        if "request_id" in request.DESCRIPTOR.fields_by_name and not request.request_id:
+            request.request_id = new_request_id()
+        backoff = Backoff(self.patience_ms)
+        while True:
+            try:
+                return await self._clients[service].call(method, request)
+            except Refused as refused:
+                if refused.kind not in RETRIED and refused.retry_after_ms is None:
+                    raise
+                await backoff.wait(refused)
+
+    def stream(self, service: str, method: Any, request: Message) -> AsyncGenerator[Any, None]:
+        """One try of a server stream; raises Refused when it breaks."""
+        return self._clients[service].stream(method, request)
+
+    async def close(self) -> None:
+        """Let all connections go."""
+        for client in self._clients.values():
+            await client.close()
