@@ -50,6 +50,10 @@ class GameOpened:
     absent_policy: int
     server_seed_hash: bytes
     game_id: str
+    time_bank_ms: int
+    spectator_delay: int
+    bot_after: int
+    no_hints: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -301,7 +301,8 @@ def _step(game: Game, seats: tuple[Seat, ...], state: Any, command: Command[Any]
 def _taken_over(game: Game, seat: Seat) -> bool:
     away = not (seat.opened.bot_level is not None or seat.bot_plays or seat.left)
     wanted = game.opened is not None and game.opened.absent_policy == TAKEOVER_POLICY
-    return wanted and away and seat.missed + 1 >= TAKEOVER_MISSED
+    after = game.opened.bot_after if game.opened is not None else 0
+    return wanted and away and seat.missed + 1 >= (after or TAKEOVER_MISSED)
 
 
 def _apply(game: Game, event: Any, at: int) -> None:

@@ -180,6 +180,10 @@ def _open_command(event: GameOpened, game_id: UUID) -> domain.Open:
         absent_policy=event.absent_policy,
         server_seed=event.secret.server_seed,
         bot_seed=event.secret.bot_seed,
+        time_bank_ms=event.time_bank_ms,
+        spectator_delay=event.spectator_delay,
+        bot_after=event.bot_after,
+        no_hints=event.no_hints,
     )
 
 

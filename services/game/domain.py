@@ -44,12 +44,10 @@ from services.kernel.errors import (
     invalid,
     precondition,
 )
-from services.kernel.seats import AbsentPolicy
+from services.kernel.seats import BOT_AFTER_USUAL, AbsentPolicy
 
 CREDIT_MS_MAX = 2**31 - 1
 """The most a clock is credited, in milliseconds."""
-MISSED_TURNS_BEFORE_BOT = 2
-"""Turns missed in a row after which a bot takes over, where the table wants that."""
 
 
 class Moot(Refused):
@@ -75,6 +73,10 @@ class Open:
     absent_policy: AbsentPolicy
     server_seed: bytes = field(repr=False)
     bot_seed: bytes = field(repr=False)
+    time_bank_ms: int = 0
+    spectator_delay: int = 0
+    bot_after: int = 0
+    no_hints: bool = False
     rules: str | None = None
     """The version of the rules; None for the one by which new games are played."""
 
@@ -202,6 +204,10 @@ def _open(state: State, command: Open) -> Sequence[Event]:
         absent_policy=command.absent_policy,
         server_seed_hash=digest(command.server_seed),
         secret=GameOpenedSecret(command.server_seed, command.bot_seed),
+        time_bank_ms=command.time_bank_ms,
+        spectator_delay=command.spectator_delay,
+        bot_after=command.bot_after,
+        no_hints=command.no_hints,
     )
     after = evolve(state, opened, 0)
     if any(seat.bot_level is None for seat in after.seats):
@@ -321,7 +327,7 @@ def _expire(state: State, command: Expire) -> Sequence[Event]:
         raise Moot
     seat = state.seats[command.seat]
     absent = state.absent_policy is AbsentPolicy.BOT and not seat.is_bot
-    takes_over = absent and seat.missed + 1 >= MISSED_TURNS_BEFORE_BOT
+    takes_over = absent and seat.missed + 1 >= (state.bot_after or BOT_AFTER_USUAL)
     extra = (BotTookOver(command.seat),) if takes_over else ()
     return _engine_step(state, (), Timeout(command.seat), extra)
 

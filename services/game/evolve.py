@@ -150,6 +150,10 @@ def _apply_opened(state: State, event: GameOpened, at: int) -> State:
         server_seed_hash=event.server_seed_hash,
         server_seed=event.secret.server_seed,
         bot_seed=event.secret.bot_seed,
+        time_bank_ms=event.time_bank_ms,
+        spectator_delay=event.spectator_delay,
+        bot_after=event.bot_after,
+        no_hints=event.no_hints,
     )
 
 

@@ -70,6 +70,10 @@ class GameOpened:
     absent_policy: AbsentPolicy
     server_seed_hash: bytes
     secret: GameOpenedSecret = field(repr=False)
+    time_bank_ms: int = 0
+    spectator_delay: int = 0
+    bot_after: int = 0
+    no_hints: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +273,10 @@ class State:
     seed_ms: int = 0
     spectators: bool = False
     absent_policy: AbsentPolicy = AbsentPolicy.EXPIRE
+    time_bank_ms: int = 0
+    spectator_delay: int = 0
+    bot_after: int = 0
+    no_hints: bool = False
     server_seed_hash: bytes = b""
     server_seed: bytes = field(default=b"", repr=False)
     bot_seed: bytes = field(default=b"", repr=False)

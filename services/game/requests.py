@@ -14,7 +14,7 @@ from services.game import domain
 from services.game.codec import options_from_wire
 from services.game.model import SeatOpened, Stage, State
 from services.kernel.errors import invalid
-from services.kernel.seats import AbsentPolicy, BotLevel
+from services.kernel.seats import BOT_AFTER_MAX, SPECTATOR_DELAY_MAX, AbsentPolicy, BotLevel
 from services.runtime import validate
 from services.runtime.settings import Settings
 from services.runtime.wire import games as wire
@@ -50,6 +50,14 @@ def open_command(request: game_pb2.CreateGameRequest, settings: Settings) -> dom
         seed_ms=validate.number("seed_ms", request.seed_ms, low=SEED_MS_MIN, high=SEED_MS_MAX),
         spectators=request.spectators,
         absent_policy=AbsentPolicy(policy),
+        time_bank_ms=validate.number(
+            "time_bank_ms", request.time_bank_ms, low=0, high=settings.time_bank_max_ms
+        ),
+        spectator_delay=validate.number(
+            "spectator_delay", request.spectator_delay, low=0, high=SPECTATOR_DELAY_MAX
+        ),
+        bot_after=validate.number("bot_after", request.bot_after, low=0, high=BOT_AFTER_MAX),
+        no_hints=request.no_hints,
         server_seed=secrets.token_bytes(SERVER_SEED_BYTES),
         bot_seed=secrets.token_bytes(SERVER_SEED_BYTES),
     )

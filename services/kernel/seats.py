@@ -19,3 +19,11 @@ class AbsentPolicy(IntEnum):
 
     EXPIRE = 1
     BOT = 2
+
+
+BOT_AFTER_USUAL = 2
+"""Turns missed in a row after which a bot takes over, where a table names no number."""
+BOT_AFTER_MAX = 10
+"""The most turns that a table may wait before a bot takes over."""
+SPECTATOR_DELAY_MAX = 50
+"""The most decisions that a table may keep its spectators behind."""

@@ -104,6 +104,10 @@ def _opened_message(event: TableOpened) -> table_pb2.TableOpened:
         buy_in_min=rules.buy_in_min,
         buy_in_max=rules.buy_in_max,
         series=rules.series,
+        time_bank_ms=rules.time_bank_ms,
+        spectator_delay=rules.spectator_delay,
+        bot_after=rules.bot_after,
+        no_hints=rules.no_hints,
     )
 
 
@@ -124,6 +128,10 @@ def _opened(message: table_pb2.TableOpened) -> TableOpened:
         buy_in_min=message.buy_in_min,
         buy_in_max=message.buy_in_max,
         series=message.series,
+        time_bank_ms=message.time_bank_ms,
+        spectator_delay=message.spectator_delay,
+        bot_after=message.bot_after,
+        no_hints=message.no_hints,
     )
     return TableOpened(UUID(message.host_id), rules)
 

@@ -3,11 +3,12 @@
 import base64
 import secrets
 
+from kozyr.game.v1 import variant_pb2
 from kozyr.lobby.v1 import lobby_pb2
 
 from engines.api import InvalidOption
 from services.kernel.errors import invalid
-from services.kernel.seats import AbsentPolicy
+from services.kernel.seats import BOT_AFTER_MAX, SPECTATOR_DELAY_MAX, AbsentPolicy
 from services.lobby.model import Rules, Variant
 from services.lobby.variants import ENGINES, default_options, read_game_options, variant_of
 from services.runtime.settings import Settings
@@ -47,6 +48,10 @@ def table_rules(asked: lobby_pb2.TableRules, settings: Settings) -> Rules:
         buy_in_min=low,
         buy_in_max=high,
         series=variant is Variant.DURAK and not asked.no_series,
+        time_bank_ms=_bounded("time_bank_ms", asked.time_bank_ms, settings.time_bank_max_ms),
+        spectator_delay=_spectator_delay(asked),
+        bot_after=_bot_after(asked),
+        no_hints=asked.no_hints,
     )
 
 
@@ -84,6 +89,28 @@ def _turn_ms(asked: int, settings: Settings) -> int:
     if not low <= turn_ms <= high:
         raise invalid("rules.turn_ms", f"must be {low} to {high}")
     return turn_ms
+
+
+def _spectator_delay(asked: lobby_pb2.TableRules) -> int:
+    """How many decisions behind spectators are; nobody is where there are none."""
+    delay = _bounded("spectator_delay", asked.spectator_delay, SPECTATOR_DELAY_MAX)
+    if delay and not asked.spectators:
+        raise invalid("rules.spectator_delay", "nobody may watch at this table")
+    return delay
+
+
+def _bot_after(asked: lobby_pb2.TableRules) -> int:
+    """After how many missed turns a bot takes over, 0 for the usual number."""
+    after = _bounded("bot_after", asked.bot_after, BOT_AFTER_MAX)
+    if after and asked.absent_policy != variant_pb2.ABSENT_POLICY_BOT:
+        raise invalid("rules.bot_after", "no bot takes over at this table")
+    return after
+
+
+def _bounded(name: str, value: int, high: int) -> int:
+    if not 0 <= value <= high:
+        raise invalid(f"rules.{name}", f"must be 0 to {high}")
+    return value
 
 
 def _buy_in(fee: int, low: int, high: int) -> tuple[int, int]:

@@ -44,7 +44,9 @@ class Rules:
 
     `options` is the game's own Options, which tables only keep and pass on. `seats_min` is the
     fewest seats the game can be played with. `entry_fee` is 0 where no chips move; then both
-    buy-in bounds are 0 too. `invite_code` is empty at a listed table.
+    buy-in bounds are 0 too. `invite_code` is empty at a listed table. `time_bank_ms` is what each
+    seat may take in a game beyond its decisions' time; spectators are `spectator_delay` decisions
+    behind; a bot takes over after `bot_after` missed turns, 0 for the usual number.
     """
 
     variant: Variant
@@ -60,6 +62,10 @@ class Rules:
     buy_in_min: int
     buy_in_max: int
     series: bool
+    time_bank_ms: int = 0
+    spectator_delay: int = 0
+    bot_after: int = 0
+    no_hints: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,6 +249,10 @@ def game_request(table_id: UUID, table: Table, game: UUID) -> game_pb2.CreateGam
         seed_ms=SEED_MS,
         spectators=rules.spectators,
         absent_policy=variant_pb2.AbsentPolicy.ValueType(rules.absent),
+        time_bank_ms=rules.time_bank_ms,
+        spectator_delay=rules.spectator_delay,
+        bot_after=rules.bot_after,
+        no_hints=rules.no_hints,
     )
     winner = _index_of(table.last_winner, seats)
     if winner is not None:

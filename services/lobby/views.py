@@ -85,6 +85,10 @@ def _rules_view(rules: Rules) -> lobby_pb2.TableRules:
         buy_in_min=rules.buy_in_min,
         buy_in_max=rules.buy_in_max,
         no_series=rules.variant is Variant.DURAK and not rules.series,
+        time_bank_ms=rules.time_bank_ms,
+        spectator_delay=rules.spectator_delay,
+        bot_after=rules.bot_after,
+        no_hints=rules.no_hints,
     )
 
 

@@ -270,6 +270,12 @@ class Settings(BaseSettings):
     turn_time_max_ms: int = Field(
         default=600_000, ge=1, description="Longest turn time of a table."
     )
+    time_bank_max_ms: int = Field(
+        default=600_000,
+        ge=0,
+        le=86_400_000,
+        description="Longest time bank a table may give each seat for a game.",
+    )
 
     ai_workers: int = Field(
         default=2, ge=1, le=64, description="Processes that think about bots' moves."

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from services.kernel.errors import Kind, Refused, invalid, precondition
+from services.kernel.seats import AbsentPolicy
 from services.lobby.commands import Open, SetReady, TakeSeat
 from services.lobby.evolve import IDLE_MS, TAG_OPEN
 from services.lobby.model import BotLevel, Phase, Table
@@ -281,6 +282,26 @@ async def test_the_last_winner_is_named_by_his_seat_in_the_new_game(others: Peer
     assert game_request(TABLE, won, GAME).last_winner == 1
     gone = replace(table, last_winner=player(7))
     assert not game_request(TABLE, gone, GAME).HasField("last_winner")
+
+
+async def test_a_game_is_asked_for_with_the_clocks_of_its_table(others: Peers) -> None:
+    """As its log keeps them: turn time, time bank, delay of spectators, absence, hints."""
+    clocks: dict[str, object] = {
+        "turn_ms": 5_000,
+        "time_bank_ms": 60_000,
+        "spectators": True,
+        "spectator_delay": 3,
+        "absent": AbsentPolicy.BOT,
+        "bot_after": 1,
+        "no_hints": True,
+    }
+    async with rig(others, no_fault) as lobby:
+        await begin(lobby, durak_rules(2, **clocks), persons=2, bots=0)
+        await lobby.work()
+        table = await lobby.table()
+    asked = game_request(TABLE, table, GAME)
+    given = {name: getattr(asked, name) for name in clocks if name != "absent"}
+    assert {**given, "absent": asked.absent_policy} == clocks
 
 
 async def listed(lobby: Rig) -> list[UUID]:

@@ -87,7 +87,9 @@ class _AbsentPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AbsentPo
     ABSENT_POLICY_EXPIRE: _AbsentPolicy.ValueType  # 1
     """The rule's own move is made at each deadline."""
     ABSENT_POLICY_BOT: _AbsentPolicy.ValueType  # 2
-    """A bot plays the seat from the second missed turn on, until its player moves again."""
+    """A bot plays the seat after so many missed turns as the table says (two, if it says nothing),
+    until its player moves again or says that he is back.
+    """
 
 class AbsentPolicy(_AbsentPolicy, metaclass=_AbsentPolicyEnumTypeWrapper):
     """What happens when a seat does not move in time."""
@@ -97,7 +99,9 @@ ABSENT_POLICY_UNSPECIFIED: AbsentPolicy.ValueType  # 0
 ABSENT_POLICY_EXPIRE: AbsentPolicy.ValueType  # 1
 """The rule's own move is made at each deadline."""
 ABSENT_POLICY_BOT: AbsentPolicy.ValueType  # 2
-"""A bot plays the seat from the second missed turn on, until its player moves again."""
+"""A bot plays the seat after so many missed turns as the table says (two, if it says nothing),
+until its player moves again or says that he is back.
+"""
 Global___AbsentPolicy: _TypeAlias = AbsentPolicy  # noqa: Y015
 
 @_typing.final

@@ -93,6 +93,10 @@ class TableRules(_message.Message):
     BUY_IN_MIN_FIELD_NUMBER: _builtins.int
     BUY_IN_MAX_FIELD_NUMBER: _builtins.int
     NO_SERIES_FIELD_NUMBER: _builtins.int
+    TIME_BANK_MS_FIELD_NUMBER: _builtins.int
+    SPECTATOR_DELAY_FIELD_NUMBER: _builtins.int
+    BOT_AFTER_FIELD_NUMBER: _builtins.int
+    NO_HINTS_FIELD_NUMBER: _builtins.int
     seats: _builtins.int
     """How many seats."""
     turn_ms: _builtins.int
@@ -109,6 +113,16 @@ class TableRules(_message.Message):
     """Azi: the largest stack to sit down with or top up to; 0 means 100 entry fees."""
     no_series: _builtins.bool
     """Durak: no tally of firsts and duraks is kept over the table's games."""
+    time_bank_ms: _builtins.int
+    """How long a player may take in a game beyond the time of his decisions, all of them together, in
+    milliseconds; 0 means that there is no time bank.
+    """
+    spectator_delay: _builtins.int
+    """How many decisions behind those are who watch without a seat; 0 means that they watch live."""
+    bot_after: _builtins.int
+    """After how many turns missed in a row a bot takes over, where `absent_policy` is BOT; 0 means 2."""
+    no_hints: _builtins.bool
+    """Whether players are given no hints."""
     @_builtins.property
     def options(self) -> _variant_pb2.GameOptions:
         """Rule options; their kind says which game it is."""
@@ -125,10 +139,14 @@ class TableRules(_message.Message):
         buy_in_min: _builtins.int = ...,
         buy_in_max: _builtins.int = ...,
         no_series: _builtins.bool = ...,
+        time_bank_ms: _builtins.int = ...,
+        spectator_delay: _builtins.int = ...,
+        bot_after: _builtins.int = ...,
+        no_hints: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_policy", b"absent_policy", "buy_in_max", b"buy_in_max", "buy_in_min", b"buy_in_min", "no_series", b"no_series", "options", b"options", "seats", b"seats", "spectators", b"spectators", "turn_ms", b"turn_ms", "visibility", b"visibility"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_policy", b"absent_policy", "bot_after", b"bot_after", "buy_in_max", b"buy_in_max", "buy_in_min", b"buy_in_min", "no_hints", b"no_hints", "no_series", b"no_series", "options", b"options", "seats", b"seats", "spectator_delay", b"spectator_delay", "spectators", b"spectators", "time_bank_ms", b"time_bank_ms", "turn_ms", b"turn_ms", "visibility", b"visibility"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -109,6 +109,10 @@ class GameOpened(_message.Message):
     ABSENT_POLICY_FIELD_NUMBER: _builtins.int
     SERVER_SEED_HASH_FIELD_NUMBER: _builtins.int
     GAME_ID_FIELD_NUMBER: _builtins.int
+    TIME_BANK_MS_FIELD_NUMBER: _builtins.int
+    SPECTATOR_DELAY_FIELD_NUMBER: _builtins.int
+    BOT_AFTER_FIELD_NUMBER: _builtins.int
+    NO_HINTS_FIELD_NUMBER: _builtins.int
     table_id: _builtins.str
     """The table."""
     rules: _builtins.str
@@ -127,6 +131,14 @@ class GameOpened(_message.Message):
     """SHA-256 of the server's seed."""
     game_id: _builtins.str
     """The game's id, which the seeds of its deals depend on."""
+    time_bank_ms: _builtins.int
+    """How long a seat may take beyond the time of its decisions in the whole game, in milliseconds."""
+    spectator_delay: _builtins.int
+    """How many decisions behind spectators are; 0: none."""
+    bot_after: _builtins.int
+    """After how many turns missed in a row a bot takes over; 0 means 2."""
+    no_hints: _builtins.bool
+    """Whether players are given no hints."""
     @_builtins.property
     def options(self) -> _variant_pb2.GameOptions:
         """The options, complete."""
@@ -149,10 +161,14 @@ class GameOpened(_message.Message):
         absent_policy: _variant_pb2.AbsentPolicy.ValueType = ...,
         server_seed_hash: _builtins.bytes = ...,
         game_id: _builtins.str = ...,
+        time_bank_ms: _builtins.int = ...,
+        spectator_delay: _builtins.int = ...,
+        bot_after: _builtins.int = ...,
+        no_hints: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_winner", b"_last_winner", "last_winner", b"last_winner", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_winner", b"_last_winner", "absent_policy", b"absent_policy", "game_id", b"game_id", "last_winner", b"last_winner", "options", b"options", "rules", b"rules", "seats", b"seats", "seed_ms", b"seed_ms", "server_seed_hash", b"server_seed_hash", "spectators", b"spectators", "table_id", b"table_id", "turn_ms", b"turn_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_winner", b"_last_winner", "absent_policy", b"absent_policy", "bot_after", b"bot_after", "game_id", b"game_id", "last_winner", b"last_winner", "no_hints", b"no_hints", "options", b"options", "rules", b"rules", "seats", b"seats", "seed_ms", b"seed_ms", "server_seed_hash", b"server_seed_hash", "spectator_delay", b"spectator_delay", "spectators", b"spectators", "table_id", b"table_id", "time_bank_ms", b"time_bank_ms", "turn_ms", b"turn_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_winner: _TypeAlias = _typing.Literal["last_winner"]  # noqa: Y015
     _WhichOneofArgType__last_winner: _TypeAlias = _typing.Literal["_last_winner", b"_last_winner"]  # noqa: Y015

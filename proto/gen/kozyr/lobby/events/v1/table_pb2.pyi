@@ -36,6 +36,10 @@ class TableOpened(_message.Message):
     BUY_IN_MIN_FIELD_NUMBER: _builtins.int
     BUY_IN_MAX_FIELD_NUMBER: _builtins.int
     SERIES_FIELD_NUMBER: _builtins.int
+    TIME_BANK_MS_FIELD_NUMBER: _builtins.int
+    SPECTATOR_DELAY_FIELD_NUMBER: _builtins.int
+    BOT_AFTER_FIELD_NUMBER: _builtins.int
+    NO_HINTS_FIELD_NUMBER: _builtins.int
     host_id: _builtins.str
     """The host."""
     seats: _builtins.int
@@ -56,6 +60,14 @@ class TableOpened(_message.Message):
     """Azi: the largest stack."""
     series: _builtins.bool
     """Durak: whether the tally is kept."""
+    time_bank_ms: _builtins.int
+    """The time bank of a seat in each game, in milliseconds; 0 for none."""
+    spectator_delay: _builtins.int
+    """How many decisions behind spectators are; 0 for none."""
+    bot_after: _builtins.int
+    """After how many missed turns a bot takes over; 0 for the usual number."""
+    no_hints: _builtins.bool
+    """Whether players are given no hints."""
     @_builtins.property
     def options(self) -> _variant_pb2.GameOptions:
         """Rule options, complete."""
@@ -74,10 +86,14 @@ class TableOpened(_message.Message):
         buy_in_min: _builtins.int = ...,
         buy_in_max: _builtins.int = ...,
         series: _builtins.bool = ...,
+        time_bank_ms: _builtins.int = ...,
+        spectator_delay: _builtins.int = ...,
+        bot_after: _builtins.int = ...,
+        no_hints: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_policy", b"absent_policy", "buy_in_max", b"buy_in_max", "buy_in_min", b"buy_in_min", "host_id", b"host_id", "invite_code", b"invite_code", "listed", b"listed", "options", b"options", "seats", b"seats", "series", b"series", "spectators", b"spectators", "turn_ms", b"turn_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_policy", b"absent_policy", "bot_after", b"bot_after", "buy_in_max", b"buy_in_max", "buy_in_min", b"buy_in_min", "host_id", b"host_id", "invite_code", b"invite_code", "listed", b"listed", "no_hints", b"no_hints", "options", b"options", "seats", b"seats", "series", b"series", "spectator_delay", b"spectator_delay", "spectators", b"spectators", "time_bank_ms", b"time_bank_ms", "turn_ms", b"turn_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
