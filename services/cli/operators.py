@@ -20,7 +20,7 @@ def signer(settings: Settings, issuer: str) -> Signer:
     """Who may sign as this issuer; raises Failure if the key folder has no such key."""
     folder: Path = settings.keys()
     try:
-        return load_signer(folder, issuer)
+        return load_signer(folder, issuer, announce_ms=settings.key_announce_ms)
     except FileNotFoundError:
         raise Failure(
             f"there is no key {folder / issuer}.key; name the data folder of a `kozyr up` with "

@@ -24,7 +24,7 @@ from services.runtime.auth import Role
 from services.runtime.call import caller, whose
 from services.runtime.moments import timestamp
 from services.runtime.seal import open_page, seal_page
-from services.runtime.tokens import Signer
+from services.runtime.tokens import RingSigner
 
 PLAYERS_MAX = 100
 """The most players whose names one call asks for."""
@@ -44,7 +44,7 @@ class Identity(IdentityServiceServicer):
         self,
         players: Players,
         accounts: Accounts,
-        signer: Signer,
+        signer: RingSigner,
         token_ms: int,
         erasures: Erasures,
         erasing: Erasing,

@@ -32,7 +32,7 @@ from services.runtime.server import Process, Service, run
 from services.runtime.settings import Settings
 from services.runtime.store.partitions import Partitions
 from services.runtime.streams import Change, Streams
-from services.runtime.tokens import load_signer
+from services.runtime.tokens import RingSigner
 
 NAME = "lobby"
 FOLDERS: tuple[Path, ...] = (MIGRATIONS, migrations.FOLDER)
@@ -79,7 +79,7 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
     watching = Watching(tables, feed, board, process.drain, settings.heartbeat_ms / 1_000)
     quick = QuickPlay(tables, store, choices)
     lobby = Lobby(settings, tables, quick, watching, process.seal_key)
-    signer = load_signer(settings.keys(), PLAYERS)
+    signer = RingSigner(PLAYERS, process.keyring)
     lease_ms = settings.due_lease_ms + 3 * settings.peer_timeout_ms
     erasures = Erasures(engine, lease_ms)
     erasing = Erasing(

@@ -22,11 +22,15 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: a player's id, an operator's name or a service's name; expiry in Unix seconds."""
+    """Who calls: a player's id, an operator's name or a service's name; expiry in Unix seconds.
+
+    `session` names the sign-in a player's token came from; tokens of release 0.1.0 do not.
+    """
 
     role: Role
     subject: str
     expires_at: int
+    session: str = ""
 
     @property
     def key(self) -> str:

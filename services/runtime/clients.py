@@ -16,7 +16,7 @@ from services.kernel.errors import Kind, Refused
 from services.runtime import call as calls
 from services.runtime.settings import SERVICES, Settings
 from services.runtime.status import from_rpc_error
-from services.runtime.tokens import Signer
+from services.runtime.tokens import Issues
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -153,21 +153,22 @@ class ServiceClient(Client):
 
 
 class ServiceToken:
-    """A service's own token, issued again before it expires."""
+    """A service's own token, issued again before it expires, and when another key signs."""
 
     def __init__(
-        self, signer: Signer, lifetime_ms: int, now: Callable[[], float] = time.time
+        self, signer: Issues, lifetime_ms: int, now: Callable[[], float] = time.time
     ) -> None:
         self._signer = signer
         self._lifetime_ms = lifetime_ms
         self._now = now
-        self._token = ""
+        self._token = self._key_id = ""
         self._renew_at = 0.0
 
     def __call__(self) -> str:
         """The token to send now."""
-        now = self._now()
-        if now >= self._renew_at:
+        now, key_id = self._now(), self._signer.key_id
+        if now >= self._renew_at or key_id != self._key_id:
+            self._key_id = key_id
             self._token = self._signer.issue(self._signer.issuer, self._lifetime_ms)
             self._renew_at = now + self._lifetime_ms / 1000 * 0.6
         return self._token
@@ -176,7 +177,7 @@ class ServiceToken:
 class Peers:
     """A service's clients to the other services, opened when first used."""
 
-    def __init__(self, settings: Settings, signer: Signer) -> None:
+    def __init__(self, settings: Settings, signer: Issues) -> None:
         self._settings = settings
         self._token = ServiceToken(signer, settings.service_token_ms)
         self._clients: dict[str, ServiceClient] = {}

@@ -2,9 +2,9 @@
 
 The folder holds `<issuer>.pub` (Ed25519, PEM) of every issuer, `<issuer>.key` (PKCS #8, PEM) of
 those this process may sign as, and secret keys of 32 bytes as base64: `<service>.seal` for page and
-resume tokens, `master.key` for stored secrets (`master.<id>.key` of older ids). Further public keys
-`<issuer>.<label>.pub` let an issuer change keys: the new one is published everywhere before it
-signs.
+resume tokens, `master.key` for stored secrets (`master.<id>.key` of older ids). Further keys of an
+issuer are `<issuer>.<number>.key` and `.pub`: the new one is published everywhere before it signs
+(`keyring.py`); further public keys alone may bear any label.
 """
 
 import base64
@@ -48,6 +48,15 @@ def ensure_keys(folder: Path) -> None:
         _create(folder / f"{issuer}.pub", public)
     for name in (*(f"{service}.seal" for service in SERVICES), "master.key"):
         _create(folder / name, base64.b64encode(secrets.token_bytes(SECRET_BYTES)) + b"\n")
+
+
+def make_next(folder: Path, issuer: str, number: int) -> None:
+    """Create an issuer's key of this number, the public one first; one that exists is kept."""
+    pem = _new_private_key()
+    private = load_pem_private_key(pem, password=None)
+    public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    _create(folder / f"{issuer}.{number}.pub", public)
+    _create(folder / f"{issuer}.{number}.key", pem)
 
 
 def read_secret(path: Path) -> bytes:

@@ -29,11 +29,13 @@ from services.runtime.database import DatabaseInUse
 from services.runtime.drain import Drain
 from services.runtime.health import Health, Probe
 from services.runtime.interceptors import Gate
-from services.runtime.keys import read_secret
+from services.runtime.keyring import Keyring
+from services.runtime.keys import PLAYERS, read_secret
 from services.runtime.settings import EventLoop, Settings
-from services.runtime.tokens import Signer, Verifier, load_signer
+from services.runtime.tokens import RingSigner, Verifier
 
 METADATA_MAX_BYTES = 8_192
+ISSUES_FOR_PLAYERS = "lobby"
 COLLECTED_AFTER = (10_000, 10, 10)
 """How many objects more than were freed are made before the collector looks for cycles: the
 default of 700 looks several times a call, and finds nothing."""
@@ -41,13 +43,15 @@ default of 700 looks several times a call, and finds nothing."""
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What every service is given: settings, shutdown, its sealing key, the other services."""
+    """What every service is given: settings, shutdown, its sealing key, the other services, and
+    the keys that sign and verify."""
 
     name: str
     settings: Settings
     drain: Drain
     seal_key: bytes
     peers: Peers
+    keyring: Keyring
 
 
 async def _nothing() -> None:
@@ -100,9 +104,10 @@ async def running(
     Raises CannotStart when keys are missing or bad, or the address is taken.
     """
     drain = Drain()
-    verifier, signer, seal_key = _keys(name, settings)
-    peers = Peers(settings, signer)
-    service = await compose(Process(name, settings, drain, seal_key, peers))
+    ring, seal_key = _keys(name, settings)
+    verifier = Verifier(ring, settings.clock_skew_ms)
+    peers = Peers(settings, RingSigner(name, ring))
+    service = await compose(Process(name, settings, drain, seal_key, peers, ring))
     try:
         names = [s.full_name for file in service.files for s in file.services_by_name.values()]
         health = Health(names, service.checks)
@@ -121,11 +126,12 @@ async def running(
             for task, run_task in service.tasks.items()
         ]
         polling = asyncio.create_task(health.poll(settings.health_interval_ms))
+        reading = asyncio.create_task(ring.run(settings.key_reread_ms))
         try:
             yield Running(f"{host}:{port}", port, drain, died)
         finally:
             await _drain(server, health, drain, settings)
-            await _end([*tasks, polling])
+            await _end([*tasks, polling, reading])
             if not died.cancel():
                 died.exception()
     finally:
@@ -195,11 +201,12 @@ def setting_problems(error: ValidationError) -> list[str]:
     return lines
 
 
-def _keys(name: str, settings: Settings) -> tuple[Verifier, Signer, bytes]:
+def _keys(name: str, settings: Settings) -> tuple[Keyring, bytes]:
     folder = settings.keys()
+    issuers = (name, PLAYERS) if name == ISSUES_FOR_PLAYERS else (name,)
     try:
-        verifier = Verifier(folder, settings.clock_skew_ms)
-        return verifier, load_signer(folder, name), read_secret(folder / f"{name}.seal")
+        ring = Keyring(folder, issuers, settings.key_announce_ms)
+        return ring, read_secret(folder / f"{name}.seal")
     except (OSError, ValueError) as error:
         raise CannotStart(f"keys of {name} in {folder}: {error}") from error
 

@@ -255,6 +255,18 @@ class Settings(BaseSettings):
     service_token_ms: int = Field(
         default=600_000, ge=10_000, description="Lifetime of a service's token."
     )
+    key_reread_ms: int = Field(
+        default=5_000,
+        ge=50,
+        le=60_000,
+        description="The key folder is looked at this often; keys change without a restart.",
+    )
+    key_announce_ms: int = Field(
+        default=300_000,
+        ge=0,
+        le=86_400_000,
+        description="A new key signs after it has lain in the key folder for so long.",
+    )
     clock_skew_ms: int = Field(
         default=5_000,
         ge=0,
@@ -310,6 +322,8 @@ class Settings(BaseSettings):
             raise ValueError("turn_time_min_ms <= turn_time_default_ms <= turn_time_max_ms")
         if self.deadline_default_ms > self.deadline_max_ms:
             raise ValueError("deadline_default_ms <= deadline_max_ms")
+        if self.key_announce_ms < 2 * self.key_reread_ms:
+            raise ValueError("2 * key_reread_ms <= key_announce_ms")
         if self.request_max_bytes > self.message_max_bytes:
             raise ValueError("request_max_bytes <= message_max_bytes")
         return self

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from services.kernel.errors import Kind, Refused
 from services.runtime.auth import Role
 from services.runtime.clients import ServiceToken
+from services.runtime.keyring import Keyring
 from services.runtime.keys import (
     ISSUERS,
     decode_secret,
@@ -85,7 +86,7 @@ def test_an_issuer_speaks_for_its_own_role_only(keys: Path, issuer: str) -> None
     clock = Clock()
     subject = issuer if issuer in SERVICES else "someone-1"
     token = load_signer(keys, issuer, clock).issue(subject, 900_000)
-    caller = Verifier(keys, 0, clock).verify(token)
+    caller = Verifier(Keyring(keys), 0, clock).verify(token)
     assert (caller.role, caller.subject) == (MAY_CLAIM[issuer], subject)
     assert caller.expires_at == 1_800_000_900
 
@@ -96,7 +97,7 @@ def test_a_key_cannot_claim_another_role(keys: Path, issuer: str, role: str) -> 
     """Not even when the claims are signed with it."""
     subject = issuer if issuer in SERVICES else "p-1"
     token = signed(keys, issuer, claims(iss=issuer, role=role, sub=subject))
-    verifier = Verifier(keys, 0, Clock())
+    verifier = Verifier(Keyring(keys), 0, Clock())
     if role == MAY_CLAIM[issuer].value:
         assert verifier.verify(token).role.value == role
     else:
@@ -106,7 +107,7 @@ def test_a_key_cannot_claim_another_role(keys: Path, issuer: str, role: str) -> 
 def test_a_service_cannot_speak_for_another(keys: Path) -> None:
     """Nor issue such a token, nor sign such claims."""
     token = signed(keys, "ai", claims(iss="ai", role="service", sub="game"))
-    assert refusal(Verifier(keys, 0, Clock()), token) == "TOKEN_INVALID"
+    assert refusal(Verifier(Keyring(keys), 0, Clock()), token) == "TOKEN_INVALID"
     with pytest.raises(ValueError, match="ai"):
         load_signer(keys, "ai").issue("game", 1000)
 
@@ -126,12 +127,12 @@ def test_claims_that_are_not_right_are_refused(keys: Path, changes: dict[str, An
     signer = load_signer(keys, "players")
     body = unsigned({"alg": "EdDSA", "kid": signer.key_id}, payload)
     token = f"{body}.{text(signer.key.sign(body.encode()))}"
-    assert refusal(Verifier(keys, 0, Clock()), token) == "TOKEN_INVALID"
+    assert refusal(Verifier(Keyring(keys), 0, Clock()), token) == "TOKEN_INVALID"
 
 
 def test_other_algorithms_are_refused(keys: Path) -> None:
     """No signature, or one made with the public key as a secret, is no signature."""
-    verifier = Verifier(keys, 0, Clock())
+    verifier = Verifier(Keyring(keys), 0, Clock())
     key_id = load_signer(keys, "players").key_id
     none = unsigned({"alg": "none", "kid": key_id}, claims()) + "."
     public = (keys / "players.pub").read_bytes()
@@ -147,20 +148,20 @@ def test_unknown_keys_are_refused(keys: Path, kid: Any) -> None:
     stranger = Ed25519PrivateKey.generate()
     body = unsigned({"alg": "EdDSA"} | ({} if kid is None else {"kid": kid}), claims())
     token = f"{body}.{text(stranger.sign(body.encode()))}"
-    assert refusal(Verifier(keys, 0, Clock()), token) == "TOKEN_INVALID"
+    assert refusal(Verifier(Keyring(keys), 0, Clock()), token) == "TOKEN_INVALID"
 
 
 @given(given_text=st.text(max_size=200) | st.binary(max_size=200).map(lambda b: b.hex()))
 def test_no_text_crashes_the_verifier(keys: Path, given_text: str) -> None:
     """Whatever is sent as a token, the answer is TOKEN_INVALID."""
-    assert refusal(Verifier(keys, 0, Clock()), given_text) == "TOKEN_INVALID"
+    assert refusal(Verifier(Keyring(keys), 0, Clock()), given_text) == "TOKEN_INVALID"
 
 
 def test_a_changed_token_is_refused(keys: Path) -> None:
     """Any character changed anywhere."""
     clock = Clock()
     token = load_signer(keys, "players", clock).issue("p-1", 900_000)
-    verifier = Verifier(keys, 0, clock)
+    verifier = Verifier(Keyring(keys), 0, clock)
     for place in range(0, len(token) - 1, 7):
         other = "A" if token[place] != "A" else "B"
         changed = token[:place] + other + token[place + 1 :]
@@ -171,7 +172,7 @@ def test_a_changed_token_is_refused(keys: Path) -> None:
 def test_expiry_is_checked_also_for_remembered_tokens(keys: Path) -> None:
     """A token that was good a moment ago is not good for ever; small differences are forgiven."""
     clock = Clock()
-    verifier = Verifier(keys, 5_000, clock)
+    verifier = Verifier(Keyring(keys), 5_000, clock)
     token = load_signer(keys, "players", clock).issue("p-1", 10_000)
     assert not verifier.knows(token)
     for later in (0, 9, 14):
@@ -189,8 +190,8 @@ def test_a_token_from_the_future_is_refused_beyond_the_skew(keys: Path) -> None:
     clock, ahead = Clock(), Clock()
     ahead.at += 5
     token = load_signer(keys, "players", ahead).issue("p-1", 10_000)
-    assert Verifier(keys, 5_000, clock).verify(token).subject == "p-1"
-    assert refusal(Verifier(keys, 4_000, clock), token) == "TOKEN_INVALID"
+    assert Verifier(Keyring(keys), 5_000, clock).verify(token).subject == "p-1"
+    assert refusal(Verifier(Keyring(keys), 4_000, clock), token) == "TOKEN_INVALID"
 
 
 def test_an_issuer_can_change_its_key(keys: Path, tmp_path: Path) -> None:
@@ -201,12 +202,12 @@ def test_an_issuer_can_change_its_key(keys: Path, tmp_path: Path) -> None:
     clock = Clock()
     old = load_signer(folder, "players", clock).issue("p-1", 10_000)
     new = load_signer(fresh, "players", clock).issue("p-1", 10_000)
-    assert refusal(Verifier(folder, 0, clock), new) == "TOKEN_INVALID"
+    assert refusal(Verifier(Keyring(folder), 0, clock), new) == "TOKEN_INVALID"
     shutil.copy(fresh / "players.pub", folder / "players.next.pub")
-    both = Verifier(folder, 0, clock)
+    both = Verifier(Keyring(folder), 0, clock)
     assert both.verify(old) == both.verify(new)
     (folder / "players.pub").unlink()
-    assert refusal(Verifier(folder, 0, clock), old) == "TOKEN_INVALID"
+    assert refusal(Verifier(Keyring(folder), 0, clock), old) == "TOKEN_INVALID"
 
 
 def test_keys_are_private_and_kept(keys: Path) -> None:
@@ -235,9 +236,9 @@ def test_bad_keys_are_named_without_their_content(keys: Path, tmp_path: Path) ->
             read_secret(tmp_path / "x.seal")
     (tmp_path / "stranger.pub").write_bytes((keys / "players.pub").read_bytes())
     with pytest.raises(ValueError, match=r"stranger\.pub"):
-        Verifier(tmp_path, 0)
+        Verifier(Keyring(tmp_path), 0)
     with pytest.raises(ValueError, match="no public keys"):
-        Verifier(tmp_path / "nothing", 0)
+        Verifier(Keyring(tmp_path / "nothing"), 0)
     (tmp_path / "x.key").write_text("x")
     with pytest.raises(ValueError, match=r"."):
         load_private(tmp_path / "x.key")
@@ -269,4 +270,4 @@ def test_a_service_renews_its_token_in_time(keys: Path) -> None:
     clock.at += 1
     second = token()
     assert second != first
-    assert Verifier(keys, 0, clock).verify(second).subject == "game"
+    assert Verifier(Keyring(keys), 0, clock).verify(second).subject == "game"

@@ -21,7 +21,8 @@ from services.game import server as game_server
 from services.lobby import server as lobby_server
 from services.runtime.auth import Caller, Role
 from services.runtime.drain import Drain
-from services.runtime.keys import ensure_keys, read_secret
+from services.runtime.keyring import Keyring
+from services.runtime.keys import PLAYERS, ensure_keys, read_secret
 from services.runtime.migrate import migrate
 from services.runtime.server import Compose, Process, Service
 from services.runtime.settings import Settings
@@ -124,7 +125,8 @@ class House:
         key = read_secret(self.settings.keys() / f"{node.service}.seal")
         peers: Any = Lines(self.network, Caller(Role.SERVICE, node.service, FOR_EVER))
         self.drains[node] = Drain()
-        process = Process(node.service, self.settings, self.drains[node], key, peers)
+        ring = Keyring(self.settings.keys(), (PLAYERS,))
+        process = Process(node.service, self.settings, self.drains[node], key, peers, ring)
         composed = await COMPOSE[node.service](process)
         handlers: Any = Handlers()
         composed.add(handlers)
