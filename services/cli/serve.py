@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from typing import Any
+from typing import Any, NoReturn
 
 from services.cli.terminal import command
 from services.runtime.settings import SERVICES
@@ -35,10 +35,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve; the exit code of the service."""
     if arguments.until_eof:
         threading.Thread(target=_stop_at_eof, name="until-eof", daemon=True).start()
+    signal.signal(signal.SIGTERM, _stop_early)
     from services.runtime.server import run as run_service
 
     server: Any = importlib.import_module(f"services.{arguments.name}.server")
     return run_service(arguments.name, server.compose)
+
+
+def _stop_early(_number: int, _frame: object) -> NoReturn:
+    """SIGTERM before the service listens for it: the first process of a container is sent no signal
+    that it has no handler for."""
+    raise SystemExit(0)
 
 
 def _stop_at_eof() -> None:

@@ -13,19 +13,24 @@ from services.runtime import log
 Probe = Callable[[], Awaitable[object]]
 """Raises when the process cannot do its work."""
 CHECK_TIMEOUT_S = 5.0
+LIVENESS = "liveness"
+"""The name under which a process is SERVING for as long as it answers at all, whatever its checks
+find and while it drains: to restart it heals no database that is away."""
 
 Context = Any
 Status = Any  # an enum value of the health protocol
 
 
 class Health(HealthServicer):
-    """The state of a process's gRPC services, and of the process itself under the name ``""``.
+    """The state of a process's gRPC services, of the process itself under the name ``""``, and
+    whether it lives under `LIVENESS`.
 
-    Watchers are told of every change and let go, after a last NOT_SERVING, when the process stops.
+    Watchers are told of every change and let go when the process stops, those of services after a
+    last NOT_SERVING.
     """
 
     def __init__(self, services: Sequence[str], checks: Mapping[str, Probe]) -> None:
-        self._services = frozenset(("", *services))
+        self._services = frozenset(("", LIVENESS, *services))
         self._checks = checks
         self._failing: dict[str, bool] = {}
         self._serving = False
@@ -82,7 +87,7 @@ class Health(HealthServicer):
     def _status(self, service: str) -> Status:
         if service not in self._services:
             return HealthCheckResponse.SERVICE_UNKNOWN
-        if self._serving and not self._stopped:
+        if service == LIVENESS or (self._serving and not self._stopped):
             return HealthCheckResponse.SERVING
         return HealthCheckResponse.NOT_SERVING
 

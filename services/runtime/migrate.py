@@ -22,7 +22,9 @@ from pathlib import Path
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext, RevisionStep
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.runtime.database import close_engine, open_engine, read, write
@@ -80,6 +82,30 @@ async def migrate_engine(
                 for folder in folders:
                     given = {**rights(folder), version_table(folder): ("SELECT",)}
                     await connection.run_sync(grant, given, role)
+
+
+async def is_migrated(url: str, folders: Sequence[Path]) -> bool:
+    """Whether the PostgreSQL database at `url` has all that the version folders make, and whoever
+    asks may see it; one that a later release has migrated does. Raises StoreUnavailable.
+    """
+    engine = open_engine(url)
+    try:
+        async with read(engine) as connection:
+            for folder in folders:
+                if await connection.run_sync(_lacks, folder):
+                    return False
+    except ProgrammingError:
+        return False  # the tables are there, the role has not been given its rights yet
+    finally:
+        await close_engine(engine)
+    return True
+
+
+def _lacks(connection: Connection, folder: Path) -> bool:
+    try:
+        return bool(missing(connection, folder))
+    except CommandError:
+        return False  # its revision is not one of ours: a later release made it, from ours on
 
 
 def version_table(folder: Path) -> str:

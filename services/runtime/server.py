@@ -118,8 +118,11 @@ async def running(
         shown = [*names, grpc_health.SERVICE_NAME, reflection.SERVICE_NAME]
         reflection.enable_server_reflection(shown, server)
         host, port = _listen(server, settings.listen(name))
+        probed = _probed(settings, gate, health)
         await health.refresh()
         await server.start()
+        if probed is not None:
+            await probed.start()
         died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         tasks = [
             asyncio.create_task(_supervise(task, run_task, drain, died), name=task)
@@ -132,6 +135,8 @@ async def running(
         finally:
             await _drain(server, health, drain, settings)
             await _end([*tasks, polling, reading])
+            if probed is not None:
+                await probed.stop(None)
             if not died.cancel():
                 died.exception()
     finally:
@@ -217,6 +222,16 @@ def _listen(server: grpc.aio.Server, address: str) -> tuple[str, int]:
         return host, server.add_insecure_port(address)
     except RuntimeError as error:
         raise CannotStart(f"cannot listen on {address}; is it taken?") from error
+
+
+def _probed(settings: Settings, gate: Gate, health: Health) -> grpc.aio.Server | None:
+    """A server of health alone, where one is asked for."""
+    if settings.health_listen is None:
+        return None
+    server = grpc.aio.server(interceptors=[gate], options=_options(settings))
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    _listen(server, settings.health_listen)
+    return server
 
 
 def _options(settings: Settings) -> list[tuple[str, int]]:

@@ -68,6 +68,10 @@ class Settings(BaseSettings):
     game_listen: str = Field(default="127.0.0.1:7002", description="Address game listens on.")
     ai_listen: str = Field(default="127.0.0.1:7003", description="Address ai listens on.")
     wallet_listen: str = Field(default="127.0.0.1:7004", description="Address wallet listens on.")
+    health_listen: str | None = Field(
+        default=None,
+        description="Address where health alone is served as well, for probes; host:port.",
+    )
     lobby_address: str | None = Field(
         default=None, description="Where others reach lobby; a gRPC target."
     )
@@ -299,9 +303,11 @@ class Settings(BaseSettings):
         description="Moves that may wait for such a process; for more a lower level answers.",
     )
 
-    @field_validator("lobby_listen", "game_listen", "ai_listen", "wallet_listen")
+    @field_validator("lobby_listen", "game_listen", "ai_listen", "wallet_listen", "health_listen")
     @classmethod
-    def _host_and_port(cls, value: str) -> str:
+    def _host_and_port(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
         host, _, port = value.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65_535:
             raise ValueError("must be host:port")

@@ -15,10 +15,12 @@ from sqlalchemy import (
     table,
 )
 
+from services.game.server import FOLDERS
 from services.runtime.database import close_engine, open_engine, read, write
-from services.runtime.migrate import migrate, version_table
+from services.runtime.migrate import is_migrated, migrate, version_table
 from services.runtime.store import migrations
 from services.runtime.store.schema import metadata
+from tests import postgres
 
 SECOND = '''"""A second revision."""
 
@@ -158,3 +160,23 @@ async def test_a_migration_that_fails_leaves_nothing(database_url: str, tmp_path
     with pytest.raises(RuntimeError, match="broken off"):
         await migrate(database_url, [broken])
     assert set(await store_tables(database_url)) == set(metadata.tables)
+
+
+async def test_a_database_is_waited_for_until_it_is_migrated(postgres_url: str) -> None:
+    """It is not while it is empty, half migrated, or its rights have not been given; it is then,
+    and when a later release has been there."""
+    service = postgres.as_service(postgres_url)
+    assert not await is_migrated(service, FOLDERS)
+    await migrate(postgres_url, FOLDERS[:1], postgres.SERVICE)
+    assert not await is_migrated(service, FOLDERS)
+    await migrate(postgres_url, FOLDERS)
+    assert not await is_migrated(service, FOLDERS)
+    assert await is_migrated(postgres_url, FOLDERS)
+    await migrate(postgres_url, FOLDERS, postgres.SERVICE)
+    assert await is_migrated(service, FOLDERS)
+    later = f"UPDATE {version_table(FOLDERS[1])} SET version_num = '9999'"  # noqa: S608 - a name of ours
+    engine = open_engine(postgres_url)
+    async with write(engine) as connection:
+        await connection.exec_driver_sql(later)
+    await close_engine(engine)
+    assert await is_migrated(service, FOLDERS)

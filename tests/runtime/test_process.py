@@ -91,3 +91,28 @@ def test_wrong_settings_are_named_without_their_values(tmp_path: Path) -> None:
     assert "KOZYR_LOG_LEVEL: " in err
     assert "KOZYR_WALLET_LISTEN: " in err
     assert SECRET not in err
+
+
+def test_a_service_can_be_ended_before_it_listens() -> None:
+    """SIGTERM has a handler from the first line of `kozyr serve`: as process 1 of a container it
+    would otherwise be ignored until the service is up."""
+    program = (
+        "import os, signal, sys\n"
+        "from services.cli import serve\n"
+        "class Late:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'services.runtime.server':\n"
+        "            os.kill(os.getpid(), signal.SIGTERM)\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "sys.meta_path.insert(0, Late())\n"
+        "serve.run(serve.parser().parse_args(['wallet']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'proto' / 'gen'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

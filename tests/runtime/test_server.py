@@ -13,13 +13,15 @@ from google.rpc.error_details_pb2 import RequestInfo
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from services.cli.stack import free_ports
 from services.kernel.errors import Kind, Refused
 from services.runtime import interceptors
 from services.runtime.drain import Drain
+from services.runtime.health import LIVENESS
 from services.runtime.server import CannotStart, TaskDied
 from services.runtime.status import fault
 from services.runtime.store.api import StoreUnavailable
-from tests.runtime.echo import SECRET, Caller, Echo, refused, serving, settings, setup, token
+from tests.runtime.echo import NAME, SECRET, Caller, Echo, refused, serving, settings, setup, token
 
 
 async def test_draining_ends_streams_with_a_last_message(tmp_path: Path) -> None:
@@ -169,6 +171,49 @@ async def test_health_says_not_serving_while_draining(tmp_path: Path) -> None:
         await anext(stream)
     assert (await anext(stream)).status == health_pb2.HealthCheckResponse.NOT_SERVING
     await channel.close()
+
+
+async def test_a_process_lives_whatever_its_checks_say(tmp_path: Path) -> None:
+    """`liveness` is SERVING while a check fails and while the process drains, so that nobody
+    restarts it for a database that is away."""
+    echo, given = Echo(), settings(tmp_path, drain_stream_ms=50)
+    async with serving(echo, given) as server:
+        channel = grpc.aio.insecure_channel(server.address)
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        process = aiter(stub.Watch(health_pb2.HealthCheckRequest()))
+        life = aiter(stub.Watch(health_pb2.HealthCheckRequest(service=LIVENESS)))
+        assert (await anext(life)).status == health_pb2.HealthCheckResponse.SERVING
+
+        async def broken() -> None:
+            raise StoreUnavailable(SECRET)
+
+        assert (await anext(process)).status == health_pb2.HealthCheckResponse.SERVING
+        echo.check = broken
+        assert (await anext(process)).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        reply = await stub.Check(health_pb2.HealthCheckRequest(service=LIVENESS))
+        assert reply.status == health_pb2.HealthCheckResponse.SERVING
+    assert [reply async for reply in life] == []
+    await channel.close()
+
+
+async def test_probes_have_a_port_of_their_own(tmp_path: Path) -> None:
+    """`KOZYR_HEALTH_LISTEN` serves health and nothing else; a taken address is an error."""
+    (port,) = [port for name, port in free_ports().items() if name == "wallet"]
+    echo, given = Echo(), settings(tmp_path, health_listen=f"127.0.0.1:{port}")
+    async with serving(echo, given):
+        channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        for name in ("", LIVENESS):
+            reply = await stub.Check(health_pb2.HealthCheckRequest(service=name))
+            assert reply.status == health_pb2.HealthCheckResponse.SERVING
+        call: Any = channel.unary_unary(f"/{NAME}/Echo")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call(b"")
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        await channel.close()
+        with pytest.raises(CannotStart, match=str(port)):
+            async with serving(Echo(), given.model_copy(update={"wallet_listen": "127.0.0.1:0"})):
+                pass
 
 
 async def test_reflection_lists_services(tmp_path: Path) -> None:
