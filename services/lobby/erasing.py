@@ -3,7 +3,7 @@
     ASKED      he sits nowhere; no game runs, no dispute or claim concerns him (the games say so)
     AGREED     the wallet takes the chips he gives up; the last that can refuse
     EMPTIED    the games remove his texts and connections
-    FORGOTTEN  his row and refresh tokens are removed
+    FORGOTTEN  his row and refresh tokens are removed, what he said and whom he muted
     ERASED     an embedded database's file is rid of them
     SHREDDED   when the last access token has ended: what was done with it until then goes as well
     ENDED
@@ -16,7 +16,8 @@ starts with it (`start.py`).
 
 import asyncio
 import hashlib
-from typing import assert_never
+from collections.abc import Sequence
+from typing import Protocol, assert_never
 from uuid import UUID
 
 from kozyr.game.v1 import audit_pb2
@@ -33,6 +34,7 @@ from services.lobby.players import Players
 from services.lobby.schema import players as players_table
 from services.lobby.start import PASSING
 from services.lobby.tables import Request, Tables
+from services.lobby.talk import talk as talk_table
 from services.runtime import log
 from services.runtime.clients import Client
 from services.runtime.shredding import Shredder
@@ -48,8 +50,20 @@ STALE_MS = 60_000
 """How much longer than its life a token may serve: clocks differ, a call may just have begun."""
 
 
+NAMING = (players_table.name, talk_table.name)
+"""The tables of which an embedded database's file keeps nothing that was removed."""
+
+
+class Held(Protocol):
+    """A part of what the lobby holds about players."""
+
+    async def erase(self, player: UUID) -> object:
+        """Remove what is held about a player; may be repeated. Raises StoreUnavailable."""
+
+
 class Erasing:
-    """Carries out erasures. `tokens_ms` is how long access tokens of players live."""
+    """Carries out erasures. `tokens_ms` is how long access tokens of players live; `own` is what
+    the lobby holds about them beside their rows."""
 
     def __init__(
         self,
@@ -62,8 +76,10 @@ class Erasing:
         game: Client,
         tokens_ms: int,
         pause_ms: int = PAUSE_MS,
+        own: Sequence[Held] = (),
     ) -> None:
-        self._remains = Shredder(engine, players_table.name)
+        self._remains = [Shredder(engine, name) for name in NAMING]
+        self._own = own
         self._erasures = erasures
         self._players = players
         self._tables = tables
@@ -135,14 +151,16 @@ class Erasing:
                 await self._forget_games(erasure)
                 return await self._erasures.advance(erasure, Step.FORGOTTEN)
             case Step.FORGOTTEN:
+                await self._forget_own(erasure)
                 removed = await self._erasures.remove(erasure, self._tokens_ms + STALE_MS)
                 self._players.forget([erasure.player])
                 return removed
             case Step.ERASED:
-                await self._remains.shred()
+                await asyncio.gather(*(each.shred() for each in self._remains))
                 return await self._erasures.rest(erasure)
             case Step.SHREDDED:
                 await self._stand_up(erasure)
+                await self._forget_own(erasure)
                 await self._forget_games(erasure)
                 return await self._erasures.advance(erasure, Step.ENDED)
             case Step.ENDED:
@@ -174,6 +192,10 @@ class Erasing:
             request_id=f"erasure:{erasure.erasure}", player_id=str(erasure.player)
         )
         await self._game.call(self._game_stub.ErasePlayer, request)
+
+    async def _forget_own(self, erasure: Erasure) -> None:
+        for part in self._own:
+            await part.erase(erasure.player)
 
     async def _stand_up(self, erasure: Erasure) -> None:
         async for found in self._tables.seats_of(erasure.player):

@@ -2,13 +2,18 @@
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 import grpc
-from kozyr.lobby.v1 import identity_pb2, lobby_pb2
+from kozyr.lobby.v1 import identity_pb2, lobby_pb2, talk_pb2
 from kozyr.lobby.v1.identity_pb2_grpc import add_IdentityServiceServicer_to_server
 from kozyr.lobby.v1.lobby_pb2_grpc import add_LobbyServiceServicer_to_server
+from kozyr.lobby.v1.talk_pb2_grpc import add_TalkServiceServicer_to_server
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.lobby import migrations
 from services.lobby.accounts import Accounts
@@ -17,24 +22,33 @@ from services.lobby.choices import Choices
 from services.lobby.erasing import PAUSE_MS, Erasing
 from services.lobby.erasures import Erasures
 from services.lobby.identity import Identity
+from services.lobby.listening import Listening
 from services.lobby.model import Table
+from services.lobby.mutes import Mutes
 from services.lobby.players import Players
 from services.lobby.quick import QuickPlay
 from services.lobby.servicer import Lobby
 from services.lobby.start import TRIES_MAX, Starter
 from services.lobby.tables import DECIDER, Tables
+from services.lobby.talk import Flood, Talk
+from services.lobby.talking import Talking
 from services.lobby.watch import Watching
 from services.runtime.due import DueWorker
-from services.runtime.eventstore import MIGRATIONS, close_store, open_store, supervised
+from services.runtime.eventstore import MIGRATIONS, close_store, fed, open_store, supervised
 from services.runtime.feed import Feed
 from services.runtime.keys import PLAYERS
+from services.runtime.relay import Relay
 from services.runtime.server import Process, Service, run
 from services.runtime.settings import Settings
+from services.runtime.store.api import StoreUnavailable
 from services.runtime.store.partitions import Partitions
 from services.runtime.streams import Change, Streams
 from services.runtime.tokens import RingSigner
 
 NAME = "lobby"
+TALK_CHANNEL = "kozyr_talk"
+"""By which replicas hear of what was said."""
+SWEEP_S = 60.0
 FOLDERS: tuple[Path, ...] = (MIGRATIONS, migrations.FOLDER)
 """The version folders of the lobby's database, in order."""
 
@@ -48,6 +62,17 @@ class Pace:
     retry_max_ms: int = 10_000
     tries_max: int = TRIES_MAX
     erasure_pause_ms: int = PAUSE_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What it takes to talk at tables; `tasks` run beside it."""
+
+    servicer: Talking
+    talk: Talk
+    mutes: Mutes
+    feed: Feed
+    tasks: Mapping[str, Callable[[], Awaitable[None]]]
 
 
 async def compose(process: Process, pace: Pace = Pace()) -> Service:
@@ -82,6 +107,7 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
     signer = RingSigner(PLAYERS, process.keyring)
     lease_ms = settings.due_lease_ms + 3 * settings.peer_timeout_ms
     erasures = Erasures(engine, lease_ms)
+    speech = compose_talk(process, engine, tables, players, feed)
     erasing = Erasing(
         engine,
         erasures,
@@ -92,6 +118,7 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
         game,
         settings.player_token_ms,
         pace.erasure_pause_ms,
+        own=(speech.talk, speech.mutes),
     )
     identity = Identity(
         players,
@@ -106,10 +133,15 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
     def add(server: grpc.aio.Server) -> None:
         add_LobbyServiceServicer_to_server(lobby, server)
         add_IdentityServiceServicer_to_server(identity, server)
+        add_TalkServiceServicer_to_server(speech.servicer, server)
+
+    async def close() -> None:
+        await speech.feed.stop()
+        await close_store(store, feed=feed, due=worker)
 
     return Service(
         add=add,
-        files=(lobby_pb2.DESCRIPTOR, identity_pb2.DESCRIPTOR),
+        files=(lobby_pb2.DESCRIPTOR, identity_pb2.DESCRIPTOR, talk_pb2.DESCRIPTOR),
         checks={"store": store.check, "partitions": partitions.check},
         tasks={
             **partitions.tasks,
@@ -118,9 +150,65 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
             "board": board.run,
             "accounts": accounts.run,
             "erasures": erasing.run,
+            **speech.tasks,
         },
-        close=lambda: close_store(store, feed=feed, due=worker),
+        close=close,
     )
+
+
+def compose_talk(
+    process: Process, engine: AsyncEngine, tables: Tables, players: Players, of_tables: Feed
+) -> Speech:
+    """Put together what it takes to talk at tables."""
+    settings = process.settings
+    talk, mutes = Talk(engine, settings.talk_keep_ms, *floods(settings)), Mutes(engine)
+    feed = Feed(talk, interval_ms=settings.feed_interval_ms)
+    relay = Relay(engine, feed, TALK_CHANNEL)
+
+    def said(table_id: UUID, number: int) -> None:
+        feed.published(table_id, number)
+        relay.tell(table_id, number)
+
+    listening = Listening(
+        tables,
+        talk,
+        mutes,
+        players,
+        of_tables,
+        feed,
+        process.drain,
+        process.seal_key,
+        settings.heartbeat_ms,
+    )
+    return Speech(
+        Talking(tables, players, talk, mutes, listening, process.seal_key, said),
+        talk,
+        mutes,
+        feed,
+        {
+            "talk": fed(process.drain, feed),
+            "talk_kept": lambda: sweep(talk, mutes),
+            **({"talk_relay": relay.run} if engine.dialect.name == "postgresql" else {}),
+        },
+    )
+
+
+def floods(settings: Settings) -> tuple[Flood, Flood]:
+    """How much may be said: by a player at a table, and by all at a table."""
+    span_ms = settings.talk_span_ms
+    return (
+        Flood("talk_player", settings.talk_player_max, span_ms),
+        Flood("talk_table", settings.talk_table_max, span_ms),
+    )
+
+
+async def sweep(*kept: Talk | Mutes) -> None:
+    """Remove for ever, once a minute, what was kept for long enough."""
+    while True:
+        with suppress(StoreUnavailable):
+            for part in kept:
+                await part.sweep()
+        await asyncio.sleep(SWEEP_S)
 
 
 async def stop_at_end(worker: DueWorker) -> None:

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from kozyr.game.v1 import variant_pb2
-from kozyr.lobby.v1 import identity_pb2, lobby_pb2
+from kozyr.lobby.v1 import identity_pb2, lobby_pb2, talk_pb2
 
 from services.lobby.erasures import Erasure
 from services.lobby.evolve import rules_of
 from services.lobby.model import Phase, Rules, Seat, Table, Variant
 from services.lobby.players import Player
+from services.lobby.talk import Line
 from services.lobby.variants import write_game_options
 from services.runtime.moments import timestamp
 
@@ -57,6 +58,23 @@ def player_view(player: Player) -> identity_pb2.Player:
         bot=player.bot,
         erased=player.erased,
     )
+
+
+def talk_line(line: Line, names: Mapping[UUID, Player]) -> talk_pb2.TalkLine:
+    """Something that was said."""
+    known = names.get(line.player)
+    shown = talk_pb2.TalkLine(
+        table_id=str(line.table),
+        number=line.number,
+        player_id=str(line.player),
+        display_name=known.name if known else "",
+        said_time=timestamp(line.said_at),
+    )
+    if line.words is None:
+        shown.emote = talk_pb2.Emote.ValueType(line.emote)
+    else:
+        shown.text = line.words
+    return shown
 
 
 def erasure_view(erasure: Erasure, *, operator: bool) -> identity_pb2.Erasure:

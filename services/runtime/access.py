@@ -40,6 +40,13 @@ LOBBY: Mapping[str, Access] = {
     "/kozyr.lobby.v1.LobbyService/CloseTable": allow("player", "operator"),
     "/kozyr.lobby.v1.LobbyService/ReportGame": allow("service:game"),
     "/kozyr.lobby.v1.LobbyService/ListTableEvents": allow("player", "operator", cost=5),
+    "/kozyr.lobby.v1.TalkService/SendEmote": allow("player"),
+    "/kozyr.lobby.v1.TalkService/SendMessage": allow("player"),
+    "/kozyr.lobby.v1.TalkService/Mute": allow("player"),
+    "/kozyr.lobby.v1.TalkService/Unmute": allow("player"),
+    "/kozyr.lobby.v1.TalkService/ListMutes": allow("player"),
+    "/kozyr.lobby.v1.TalkService/ListTalk": allow("player", cost=5),
+    "/kozyr.lobby.v1.TalkService/WatchTalk": allow("player", cost=2),
 }
 
 GAME: Mapping[str, Access] = {

@@ -116,16 +116,22 @@ def supervised(
     The feed stops when the process drains, so that streams end; `close_store` stops the worker.
     """
 
+    async def run_due() -> None:
+        due.start()
+        await _until(drain, lambda: due.healthy)
+
+    return {"feed": fed(drain, feed), "due": run_due}
+
+
+def fed(drain: Drain, feed: Feed) -> Callable[[], Awaitable[None]]:
+    """A feed as a task of a process: started and watched, and stopped when the process drains."""
+
     async def run_feed() -> None:
         feed.start()
         await _until(drain, lambda: feed.healthy)
         await feed.stop()
 
-    async def run_due() -> None:
-        due.start()
-        await _until(drain, lambda: due.healthy)
-
-    return {"feed": run_feed, "due": run_due}
+    return run_feed
 
 
 async def close_store(store: SqlStore, *, feed: Feed, due: DueWorker) -> None:

@@ -6,11 +6,13 @@ wake-up would hide. A relay between processes needs only to call `published`.
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 from uuid import UUID
 
 import structlog
 
-from services.runtime.store.api import Store, StoreUnavailable
+from services.runtime.store.api import StoreUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -18,10 +20,26 @@ REMEMBERED = 10_000
 """Of how many streams the last published version is kept, watched or not."""
 
 
+class Versioned(Protocol):
+    """Where a stream stands."""
+
+    @property
+    def version(self) -> int:
+        """Its version."""
+
+
+class Heads(Protocol):
+    """What has streams with versions that only grow: a store of events, the talk of tables."""
+
+    async def heads(self, streams: Sequence[UUID]) -> Mapping[UUID, Versioned]:
+        """Where those of these streams stand that there are; raises StoreUnavailable."""
+        ...
+
+
 class Feed:
     """The news of one store. Start it to poll; it wakes waiters of this process without."""
 
-    def __init__(self, store: Store, *, interval_ms: int = 500) -> None:
+    def __init__(self, store: Heads, *, interval_ms: int = 500) -> None:
         self._store = store
         self._interval = interval_ms / 1_000
         self._known: OrderedDict[UUID, int] = OrderedDict()

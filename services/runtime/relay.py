@@ -28,11 +28,13 @@ PROBE_S = 10.0
 
 
 class Relay:
-    """Sends this replica's news and hears the others'. `tell` is called after every append."""
+    """Sends this replica's news and hears the others'. `tell` is called after every append; a feed
+    of other streams of the same database has a channel of its own."""
 
-    def __init__(self, engine: AsyncEngine, feed: Feed) -> None:
+    def __init__(self, engine: AsyncEngine, feed: Feed, channel: str = CHANNEL) -> None:
         self._engine = engine
         self._feed = feed
+        self._channel = channel
         self._news: dict[UUID, int] = {}
         self._woken = asyncio.Event()
         self.connected = False
@@ -61,7 +63,7 @@ class Relay:
         driver: Any = (await connection.get_raw_connection()).driver_connection
         # news of what is on disk already need not be on disk: appends shall not wait behind it
         await driver.execute("SET synchronous_commit = off")
-        await driver.add_listener(CHANNEL, self._heard)
+        await driver.add_listener(self._channel, self._heard)
         self.connected = True
         return driver
 
@@ -76,7 +78,7 @@ class Relay:
             self._woken.clear()
             news, self._news = self._news, {}
             for payload in payloads(news):
-                await driver.execute("SELECT pg_notify($1, $2)", CHANNEL, payload)
+                await driver.execute("SELECT pg_notify($1, $2)", self._channel, payload)
             await asyncio.sleep(APART_S)
 
     def _heard(self, connection: Any, pid: int, _channel: str, payload: object) -> None:

@@ -293,6 +293,22 @@ class Settings(BaseSettings):
         description="Longest time bank a table may give each seat for a game.",
     )
 
+    talk_keep_ms: int = Field(
+        default=86_400_000,
+        ge=60_000,
+        le=604_800_000,
+        description="What is said at a table is kept for so long, and no longer than it is open.",
+    )
+    talk_span_ms: int = Field(
+        default=10_000, ge=100, le=60_000, description="The time within which talk is counted."
+    )
+    talk_player_max: int = Field(
+        default=5, ge=1, le=1_000, description="Lines a player may say at a table in that time."
+    )
+    talk_table_max: int = Field(
+        default=30, ge=1, le=10_000, description="Lines all players of a table may say in it."
+    )
+
     ai_workers: int = Field(
         default=2, ge=1, le=64, description="Processes that think about bots' moves."
     )

@@ -10,5 +10,8 @@ RIGHTS = {
     "refresh_tokens": ("SELECT", "INSERT", "UPDATE (spent)", "DELETE"),
     "choices": ("SELECT", "INSERT", "UPDATE (table_id)"),
     "erasures": ("SELECT", "INSERT", "UPDATE (step, due_at, chips, erased_at, ends_at)", "DELETE"),
+    "talk": ("SELECT", "INSERT", "DELETE"),
+    "talk_rooms": ("SELECT", "INSERT", "UPDATE (last)", "DELETE"),
+    "mutes": ("SELECT", "INSERT", "DELETE"),
 }
 """What the service's role may do."""

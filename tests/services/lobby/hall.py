@@ -14,6 +14,7 @@ from kozyr.game.v1 import view_pb2
 from kozyr.lobby.v1 import identity_pb2, lobby_pb2
 from kozyr.lobby.v1.identity_pb2_grpc import IdentityServiceStub
 from kozyr.lobby.v1.lobby_pb2_grpc import LobbyServiceStub
+from kozyr.lobby.v1.talk_pb2_grpc import TalkServiceStub
 
 from services.kernel.errors import Refused
 from services.lobby.server import Pace, compose
@@ -39,13 +40,15 @@ class Guest:
         self.client = Client(address, others.settings, lambda: token)
         self.lobby = LobbyServiceStub(self.client.channel)
         self.identity = IdentityServiceStub(self.client.channel)
+        self.talk = TalkServiceStub(self.client.channel)
 
     async def call(self, request: Any) -> Any:
         """Call the RPC of this request; a request id is added where one is needed."""
         if "request_id" in request.DESCRIPTOR.fields_by_name and not request.request_id:
             request.request_id = request_id()
         name = request.DESCRIPTOR.name.removesuffix("Request")
-        stub = self.lobby if hasattr(self.lobby, name) else self.identity
+        stubs = (self.lobby, self.identity, self.talk)
+        stub = next(each for each in stubs if hasattr(each, name))
         return await self.client.call(getattr(stub, name), request)
 
     async def refused(self, request: Any) -> Refused:

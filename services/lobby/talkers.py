@@ -1,0 +1,51 @@
+"""Who may say something at a table, and who may read what is said there. Pure."""
+
+from uuid import UUID
+
+from services.kernel.errors import Refused, denied, precondition
+from services.lobby.evolve import rules_of
+from services.lobby.model import Phase, Table
+
+
+def require_talker(table: Table, player: UUID, *, silenced: bool) -> None:
+    """Raise Refused unless a player who may see the table may talk there: TABLE_CLOSED, NOT_SEATED,
+    SILENCED."""
+    if table.phase is Phase.CLOSED:
+        raise table_closed()
+    if table.seat_of(player) is None:
+        raise _not_seated()
+    if silenced:
+        raise precondition("SILENCED", "the table's host lets this player say nothing")
+
+
+def require_listener(table: Table, player: UUID) -> None:
+    """Raise Refused NOT_SEATED unless a player who may see the table may read what is said there.
+
+    Who sits there may; others where they see the game as it is played, for talk may tell of it.
+    """
+    if table.seat_of(player) is None and not rules_of(table).spectators:
+        raise _not_seated()
+
+
+def require_silencer(table: Table, host: UUID, player: UUID) -> None:
+    """Raise Refused TABLE_CLOSED, NOT_HOST, NOT_SEATED unless `host` may silence `player` there."""
+    require_host(table, host)
+    if host == player or table.seat_of(player) is None:
+        raise precondition("NOT_SEATED", "another player who sits at the table can be silenced")
+
+
+def require_host(table: Table, player: UUID) -> None:
+    """Raise Refused TABLE_CLOSED, NOT_HOST unless the player is host of an open table."""
+    if table.phase is Phase.CLOSED:
+        raise table_closed()
+    if table.host != player:
+        raise denied("NOT_HOST", "only the host may do this")
+
+
+def table_closed() -> Refused:
+    """Nothing happens there any more."""
+    return precondition("TABLE_CLOSED", "the table is closed")
+
+
+def _not_seated() -> Refused:
+    return denied("NOT_SEATED", "for those who sit at the table")
