@@ -108,6 +108,7 @@ def _opened_message(event: TableOpened) -> table_pb2.TableOpened:
         spectator_delay=rules.spectator_delay,
         bot_after=rules.bot_after,
         no_hints=rules.no_hints,
+        no_chat=rules.no_chat,
     )
 
 
@@ -132,6 +133,7 @@ def _opened(message: table_pb2.TableOpened) -> TableOpened:
         spectator_delay=message.spectator_delay,
         bot_after=message.bot_after,
         no_hints=message.no_hints,
+        no_chat=message.no_chat,
     )
     return TableOpened(UUID(message.host_id), rules)
 

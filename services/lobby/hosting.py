@@ -52,6 +52,7 @@ def table_rules(asked: lobby_pb2.TableRules, settings: Settings) -> Rules:
         spectator_delay=_spectator_delay(asked),
         bot_after=_bot_after(asked),
         no_hints=asked.no_hints,
+        no_chat=asked.no_chat,
     )
 
 

@@ -66,6 +66,7 @@ class Rules:
     spectator_delay: int = 0
     bot_after: int = 0
     no_hints: bool = False
+    no_chat: bool = False
 
 
 @dataclass(frozen=True, slots=True)

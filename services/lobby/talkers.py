@@ -8,10 +8,11 @@ from services.lobby.model import Phase, Table
 
 
 def require_talker(table: Table, player: UUID, *, silenced: bool) -> None:
-    """Raise Refused unless a player who may see the table may talk there: TABLE_CLOSED, NOT_SEATED,
-    SILENCED."""
+    """Raise Refused unless a player who may see the table may talk there: TABLE_CLOSED, TALK_OFF,
+    NOT_SEATED, SILENCED."""
     if table.phase is Phase.CLOSED:
         raise table_closed()
+    _require_talk(table)
     if table.seat_of(player) is None:
         raise _not_seated()
     if silenced:
@@ -19,11 +20,15 @@ def require_talker(table: Table, player: UUID, *, silenced: bool) -> None:
 
 
 def require_listener(table: Table, player: UUID) -> None:
-    """Raise Refused NOT_SEATED unless a player who may see the table may read what is said there.
+    """Raise Refused TALK_OFF, NOT_SEATED unless a player who may see the table may read its talk.
 
-    Who sits there may; others where they see the game as it is played, for talk may tell of it.
+    Who sits there may; others where they see the game as it is played. Who watches with a delay
+    does not, for he could be told what happens now.
     """
-    if table.seat_of(player) is None and not rules_of(table).spectators:
+    _require_talk(table)
+    rules = rules_of(table)
+    live = rules.spectators and not rules.spectator_delay
+    if table.seat_of(player) is None and not live:
         raise _not_seated()
 
 
@@ -40,6 +45,11 @@ def require_host(table: Table, player: UUID) -> None:
         raise table_closed()
     if table.host != player:
         raise denied("NOT_HOST", "only the host may do this")
+
+
+def _require_talk(table: Table) -> None:
+    if rules_of(table).no_chat:
+        raise precondition("TALK_OFF", "nobody talks at this table")
 
 
 def table_closed() -> Refused:

@@ -107,6 +107,7 @@ def _rules_view(rules: Rules) -> lobby_pb2.TableRules:
         spectator_delay=rules.spectator_delay,
         bot_after=rules.bot_after,
         no_hints=rules.no_hints,
+        no_chat=rules.no_chat,
     )
 
 

@@ -97,6 +97,7 @@ class TableRules(_message.Message):
     SPECTATOR_DELAY_FIELD_NUMBER: _builtins.int
     BOT_AFTER_FIELD_NUMBER: _builtins.int
     NO_HINTS_FIELD_NUMBER: _builtins.int
+    NO_CHAT_FIELD_NUMBER: _builtins.int
     seats: _builtins.int
     """How many seats."""
     turn_ms: _builtins.int
@@ -123,6 +124,8 @@ class TableRules(_message.Message):
     """After how many turns missed in a row a bot takes over, where `absent_policy` is BOT; 0 means 2."""
     no_hints: _builtins.bool
     """Whether players are given no hints."""
+    no_chat: _builtins.bool
+    """Whether nobody says anything at the table, be it messages or emotes."""
     @_builtins.property
     def options(self) -> _variant_pb2.GameOptions:
         """Rule options; their kind says which game it is."""
@@ -143,10 +146,11 @@ class TableRules(_message.Message):
         spectator_delay: _builtins.int = ...,
         bot_after: _builtins.int = ...,
         no_hints: _builtins.bool = ...,
+        no_chat: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_policy", b"absent_policy", "bot_after", b"bot_after", "buy_in_max", b"buy_in_max", "buy_in_min", b"buy_in_min", "no_hints", b"no_hints", "no_series", b"no_series", "options", b"options", "seats", b"seats", "spectator_delay", b"spectator_delay", "spectators", b"spectators", "time_bank_ms", b"time_bank_ms", "turn_ms", b"turn_ms", "visibility", b"visibility"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_policy", b"absent_policy", "bot_after", b"bot_after", "buy_in_max", b"buy_in_max", "buy_in_min", b"buy_in_min", "no_chat", b"no_chat", "no_hints", b"no_hints", "no_series", b"no_series", "options", b"options", "seats", b"seats", "spectator_delay", b"spectator_delay", "spectators", b"spectators", "time_bank_ms", b"time_bank_ms", "turn_ms", b"turn_ms", "visibility", b"visibility"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -40,6 +40,7 @@ class TableOpened(_message.Message):
     SPECTATOR_DELAY_FIELD_NUMBER: _builtins.int
     BOT_AFTER_FIELD_NUMBER: _builtins.int
     NO_HINTS_FIELD_NUMBER: _builtins.int
+    NO_CHAT_FIELD_NUMBER: _builtins.int
     host_id: _builtins.str
     """The host."""
     seats: _builtins.int
@@ -68,6 +69,8 @@ class TableOpened(_message.Message):
     """After how many missed turns a bot takes over; 0 for the usual number."""
     no_hints: _builtins.bool
     """Whether players are given no hints."""
+    no_chat: _builtins.bool
+    """Whether nobody says anything at the table."""
     @_builtins.property
     def options(self) -> _variant_pb2.GameOptions:
         """Rule options, complete."""
@@ -90,10 +93,11 @@ class TableOpened(_message.Message):
         spectator_delay: _builtins.int = ...,
         bot_after: _builtins.int = ...,
         no_hints: _builtins.bool = ...,
+        no_chat: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_policy", b"absent_policy", "bot_after", b"bot_after", "buy_in_max", b"buy_in_max", "buy_in_min", b"buy_in_min", "host_id", b"host_id", "invite_code", b"invite_code", "listed", b"listed", "no_hints", b"no_hints", "options", b"options", "seats", b"seats", "series", b"series", "spectator_delay", b"spectator_delay", "spectators", b"spectators", "time_bank_ms", b"time_bank_ms", "turn_ms", b"turn_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_policy", b"absent_policy", "bot_after", b"bot_after", "buy_in_max", b"buy_in_max", "buy_in_min", b"buy_in_min", "host_id", b"host_id", "invite_code", b"invite_code", "listed", b"listed", "no_chat", b"no_chat", "no_hints", b"no_hints", "options", b"options", "seats", b"seats", "series", b"series", "spectator_delay", b"spectator_delay", "spectators", b"spectators", "time_bank_ms", b"time_bank_ms", "turn_ms", b"turn_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
