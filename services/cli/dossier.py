@@ -1,8 +1,8 @@
 """Everything the services hold about a player, as one JSON document (`docs/privacy.md`).
 
 It is put together from the services' own APIs, a game at a time, so that it may be larger than
-memory. A player's own holds his receipts; an operator's holds what is the player's to know, and
-nobody's hidden cards: receipts are the player's to fetch.
+memory. A player's own holds his receipts and his talk; an operator's holds what is the player's to
+know, and nobody's hidden cards: receipts are the player's to fetch, and talk is between players.
 """
 
 import json
@@ -15,7 +15,14 @@ from typing import Any, TypeVar
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2
-from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc, lobby_pb2, lobby_pb2_grpc
+from kozyr.lobby.v1 import (
+    identity_pb2,
+    identity_pb2_grpc,
+    lobby_pb2,
+    lobby_pb2_grpc,
+    talk_pb2,
+    talk_pb2_grpc,
+)
 from kozyr.wallet.v1 import wallet_pb2, wallet_pb2_grpc
 
 from services.cli import export
@@ -39,6 +46,7 @@ class Dossier:
         self._own = own
         self._identity: Any = caller.stub("lobby", identity_pb2_grpc.IdentityServiceStub)
         self._lobby: Any = caller.stub("lobby", lobby_pb2_grpc.LobbyServiceStub)
+        self._talk: Any = caller.stub("lobby", talk_pb2_grpc.TalkServiceStub)
         self._audits: Any = caller.stub("game", audit_pb2_grpc.AuditServiceStub)
         self._wallet: Any = caller.stub("wallet", wallet_pb2_grpc.WalletServiceStub)
 
@@ -53,6 +61,7 @@ class Dossier:
         yield ',"games":'
         async for piece in _array(self._games(told)):
             yield piece
+        yield ',"talk":' + _text(await self._said() if self._own else None)
         yield ',"wallet":' + _text(await self._chips()) + "}\n"
 
     async def profile(self) -> identity_pb2.GetProfileResponse:
@@ -68,6 +77,17 @@ class Dossier:
         async for page in self._pages("lobby", self._lobby.ListTableEvents, request):
             for event in page.events:
                 yield {**_plain(event), "content": json.loads(event.content)}
+
+    async def _said(self) -> Any:
+        """What he said at tables and whom he has muted, of which operators are shown nothing."""
+        mutes = await self._caller.call("lobby", self._talk.ListMutes, talk_pb2.ListMutesRequest())
+        request = talk_pb2.ListTalkRequest(page_size=200)
+        lines = [
+            _plain(line)
+            async for page in self._pages("lobby", self._talk.ListTalk, request)
+            for line in page.lines
+        ]
+        return {"lines": lines, **_plain(mutes)}
 
     async def _games(self, told: Callable[[str], None]) -> AsyncIterator[Any]:
         number = 0

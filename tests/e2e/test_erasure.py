@@ -13,7 +13,14 @@ from typing import Any
 import asyncpg
 import pytest
 from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, view_pb2
-from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc, lobby_pb2, lobby_pb2_grpc
+from kozyr.lobby.v1 import (
+    identity_pb2,
+    identity_pb2_grpc,
+    lobby_pb2,
+    lobby_pb2_grpc,
+    talk_pb2,
+    talk_pb2_grpc,
+)
 
 from services.cli import export
 from services.client import lists
@@ -31,6 +38,7 @@ from tests.e2e.house import House, house, play_out, rules, start, until
 NAME = "Zurab Qartveli-771"
 WORDS = "The bank was mine, says 40-year-old Zurab"
 PRIVACY = Path(__file__).parents[2] / "docs" / "privacy.md"
+TALK = "Seen from the 771st step, cousins: goodbye."
 TIMES = 110
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
 
@@ -112,6 +120,7 @@ async def _play(made: Scene) -> None:
     table, second = await start(zurab, rules("rami", 2))
     await play_out(zurab, second, Random(3))
     await leave(made, table, zurab)
+    await converse(made)
     made.games = [second, game]
     stub = zurab.stub("game", audit_pb2_grpc.AuditServiceStub)
     request = audit_pb2.OpenDisputeRequest(game_id=game, complaint=WORDS)
@@ -120,6 +129,19 @@ async def _play(made: Scene) -> None:
         made.kozyr, *("dispute", "resolve", dispute.dispute_id, "dismissed", "It was Ana's.")
     )
     assert ruled.returncode == 0, ruled.stderr
+
+
+async def converse(made: Scene) -> None:
+    """Zurab says something at a table of Ana's, mutes her, and leaves."""
+    table = (await Tables(made.ana).create(rules("durak", 3))).table_id
+    await Tables(made.zurab).sit(table)
+    stub = made.zurab.stub("lobby", talk_pb2_grpc.TalkServiceStub)
+    for method, request in (
+        (stub.SendMessage, talk_pb2.SendMessageRequest(table_id=table, text=TALK)),
+        (stub.Mute, talk_pb2.MuteRequest(player_id=made.ana.player_id)),
+    ):
+        await made.zurab.call("lobby", method, request)
+    await Tables(made.zurab).leave(table)
 
 
 async def leave(made: Scene, table: str, *players: Player) -> None:
@@ -155,6 +177,8 @@ async def test_everything_about_a_player_is_in_his_export(tmp_path: Path, databa
             assert verified.returncode == 0, verified.stderr
         (dispute,) = told["games"][1]["disputes"]
         assert (dispute["complaint"], dispute["explanation"]) == (WORDS, "It was Ana's.")
+        assert [line["text"] for line in told["talk"]["lines"]] == [TALK]
+        assert told["talk"]["player_ids"] == [here.ana.player_id]
         wallet = told["wallet"]
         assert sum(int(line["chips"]) for line in wallet["lines"]) == int(
             wallet["account"]["balance"]
@@ -168,6 +192,7 @@ async def test_everything_about_a_player_is_in_his_export(tmp_path: Path, databa
         assert (await asyncio.to_thread(here.kozyr, *typed)).returncode == 0
         theirs = json.loads(by_olga.read_text("utf-8"))
         assert [game.pop("receipt") for game in theirs["games"]] == [None, None]
+        assert theirs["talk"] is None
         looks = [game.pop("looks") for game in theirs["games"]]
         assert all("operator" not in look for some in looks for look in some)
         for game in told["games"]:
@@ -207,6 +232,7 @@ async def test_after_an_erasure_the_player_is_nowhere(tmp_path: Path, database: 
         before = await here.everything()
         assert NAME.encode() in before
         assert WORDS.encode() in before
+        assert TALK.encode() in before
         receipts = [await export.receipt(here.ana, here.games[1])]
         erase = ("me", "erase", "--confirm", NAME)
         refused = await asyncio.to_thread(here.kozyr, *erase)
@@ -215,7 +241,7 @@ async def test_after_an_erasure_the_player_is_nowhere(tmp_path: Path, database: 
         assert done.returncode == 0, done.stderr
         assert not (here.home / "player.json").exists()
         after = await here.everything()
-        for gone in (NAME.encode(), WORDS.encode(), NAME.encode().hex().encode()):
+        for gone in (NAME.encode(), WORDS.encode(), TALK.encode(), NAME.encode().hex().encode()):
             assert gone not in after
         audited = await asyncio.to_thread(here.kozyr, "audit", "--all")
         assert (audited.returncode, ": all sound" in audited.stdout) == (0, True), audited.stdout
