@@ -15,7 +15,6 @@ from services.cli.sitting import Moment
 from services.client.player import Player
 from services.client.variants import Move, View
 from services.client.views import game_of, move_message, read_move, table_view
-from services.client.watching import ENDED, view_of
 
 HINT_LEVEL = variant_pb2.BOT_LEVEL_HARD
 
@@ -32,15 +31,11 @@ class OnlineTable:
 
     async def moments(self) -> AsyncIterator[Moment]:
         """Everything that happens, in order, across lost connections."""
-        async for message in self._player.watch(self._view.game_id):
-            view = view_of(message)
-            if view is None:
-                continue
-            self._view = view
-            said = tuple(told(happening, self.look) for happening in message.step.happenings)
-            over = view.stage in ENDED
-            end = tuple(ending(view, self.look)) if over else ()
-            yield Moment(said, table_view(view), end, over=over, clock=_clock(view))
+        async for update in self._player.follow(self._view.game_id):
+            view = self._view = update.view
+            said = tuple(told(happening, self.look) for happening in update.happenings)
+            end = tuple(ending(view, self.look)) if update.over else ()
+            yield Moment(said, table_view(view), end, over=update.over, clock=_clock(view))
 
     async def submit(self, view: View, move: Move) -> None:
         """Make a move in the decision that was shown, not in one that has come up meanwhile."""

@@ -2,10 +2,8 @@
 
 import argparse
 import asyncio
-from typing import Any
 
 from google.protobuf.json_format import MessageToDict
-from kozyr.game.v1 import game_pb2_grpc
 
 from services.cli import finding, pictures
 from services.cli.addresses import add_flags, settings
@@ -14,7 +12,7 @@ from services.cli.pictures.look import Look
 from services.cli.shown import ending, picture, told
 from services.cli.terminal import command, emit, show
 from services.client.calls import Caller
-from services.client.watching import ENDED, watch
+from services.client.watching import follow
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,16 +45,16 @@ async def _follow(arguments: argparse.Namespace) -> int:
 
 
 async def _watch(caller: Caller, game: str, arguments: argparse.Namespace) -> None:
-    stub: Any = caller.stub("game", game_pb2_grpc.GameServiceStub)
     look: Look | None = None
-    async for message, view in watch(caller, stub, game):
+    async for update in follow(caller, game):
+        view = update.view
         if arguments.json:
-            emit(MessageToDict(message, preserving_proto_field_name=True))
+            emit(MessageToDict(update.message, preserving_proto_field_name=True))
             continue
         if look is None:
             look = await finding.look_for(caller, view.seats, ascii_only=arguments.ascii)
-        lines = [told(happening, look) for happening in message.step.happenings]
+        lines = [told(happening, look) for happening in update.happenings]
         show(["", *(piece for line in lines for piece in pictures.fold(line))])
         show(picture(view, look))
-        if view.stage in ENDED:
+        if update.over:
             show(ending(view, look))

@@ -24,6 +24,7 @@ RETRIED = (Kind.UNAVAILABLE, Kind.EXPIRED)
 BACKOFF_FIRST_MS = 100
 BACKOFF_MAX_MS = 2_000
 PATIENCE_MS = 30_000
+"""How long a service may be away before the failure is handed on."""
 
 
 def new_request_id() -> str:
@@ -45,11 +46,14 @@ class Backoff:
 
     async def wait(self, failure: Refused) -> None:
         """Wait before the next try; raises `failure` when patience has run out."""
-        wait = max(self._wait_ms, failure.retry_after_ms or 0) / 1000
+        # Spreads clients that lost the same server, never before the time they were told; no
+        # secret hangs on it.
+        chance = random.random()  # noqa: S311
+        own, told = self._wait_ms * (1 + chance) / 2, failure.retry_after_ms or 0
+        wait = max(own, told * (1 + chance / 4)) / 1000
         if time.monotonic() + wait > self._until:
             raise failure
-        # Spreads clients that lost the same server; no secret hangs on it.
-        await asyncio.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311
+        await asyncio.sleep(wait)
         self._wait_ms = min(2 * self._wait_ms, BACKOFF_MAX_MS)
 
 
@@ -57,7 +61,8 @@ class Caller:
     """Clients to the four services that send one caller's token and keep trying for a while.
 
     `token` gives the token to send, None for none; `patience_ms` bounds how long a service may be
-    away before the failure is handed on.
+    away before the failure is handed on. The first try of a call waits `prompt_ms` for an answer,
+    each later one twice as long, up to `peer_timeout_ms` of the settings.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Caller:
         patience_ms: int = PATIENCE_MS,
     ) -> None:
         self.patience_ms = patience_ms
+        self.prompt_ms = self.answer_ms = settings.peer_timeout_ms
         self.dropped: Counter[str] = Counter()
         """Messages of a game's streams that came twice, other than a snapshot at a new start."""
         self._clients = {name: Client(settings.address(name), settings, token) for name in SERVICES}
@@ -82,18 +88,28 @@ class Caller:
         """
         if "request_id" in request.DESCRIPTOR.fields_by_name and not request.request_id:
             request.request_id = new_request_id()
-        backoff = Backoff(self.patience_ms)
+        backoff, timeout_ms = Backoff(self.patience_ms), self.prompt_ms
         while True:
             try:
-                return await self._clients[service].call(method, request)
+                return await self._clients[service].call(method, request, timeout_ms)
             except Refused as refused:
                 if refused.kind not in RETRIED and refused.retry_after_ms is None:
                     raise
                 await backoff.wait(refused)
+                timeout_ms = min(2 * timeout_ms, self.answer_ms)
 
-    def stream(self, service: str, method: Any, request: Message) -> AsyncGenerator[Any, None]:
-        """One try of a server stream; raises Refused when it breaks."""
-        return self._clients[service].stream(method, request)
+    def stream(
+        self,
+        service: str,
+        method: Any,
+        request: Message,
+        silence: Callable[[Any], float | None] = lambda _: None,
+    ) -> AsyncGenerator[Any, None]:
+        """One try of a server stream; raises Refused when it breaks.
+
+        `silence` says after each message (None: at first) for how many seconds it may be silent.
+        """
+        return self._clients[service].stream(method, request, silence)
 
     async def close(self) -> None:
         """Let all connections go."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from kozyr.game.v1 import variant_pb2, view_pb2
 
 from services.client.player import Player
-from services.client.watching import view_of
 from services.kernel.errors import Kind, Refused
 
 Choose = Callable[[view_pb2.GameView], variant_pb2.Move]
@@ -17,12 +16,14 @@ Look = Callable[[view_pb2.GameView], Awaitable[None]]
 class Seen:
     """What a driven seat saw of a game: every view by version, and what did not fit together.
 
-    `gaps` names versions that came twice, out of order or not at all.
+    `gaps` names versions that came twice, out of order or not at all; `skipped` counts those that
+    snapshots stood for.
     """
 
     views: dict[int, view_pb2.GameView] = field(default_factory=dict)
     happenings: list[view_pb2.Happening] = field(default_factory=list)
     gaps: list[int] = field(default_factory=list)
+    skipped: int = 0
     moves: int = 0
     last: view_pb2.GameView = field(default_factory=view_pb2.GameView)
 
@@ -38,18 +39,15 @@ async def drive(player: Player, game_id: str, choose: Choose, look: Look = _noth
     """
     seen = Seen()
     answered = -1
-    async for message in player.watch(game_id):
-        view = view_of(message)
-        if view is None:
-            continue
-        step = message.WhichOneof("event") == "step"
-        first = message.step.from_version if step else message.snapshot.from_version
-        if seen.views and first != seen.last.version + 1:
-            seen.gaps.append(first)
+    async for update in player.follow(game_id):
+        view = update.view
+        if update.first != seen.last.version + 1:
+            seen.gaps.append(update.first)
+        seen.skipped += update.skipped * (update.last - update.first + 1)
         seen.views[view.version] = seen.last = view
-        seen.happenings += message.step.happenings
+        seen.happenings += update.happenings
         await look(view)
-        if view.seat not in view.to_act or view.version < answered:
+        if not update.mine or view.version < answered:
             continue
         try:
             after = await player.submit(view, choose(view))

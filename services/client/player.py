@@ -1,8 +1,11 @@
 """A signed-in player: tokens renewed by themselves, seeds committed and revealed, moves."""
 
 import asyncio
+import base64
 import hashlib
 import hmac
+import json
+import math
 import time
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
@@ -16,12 +19,14 @@ from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc
 from services.client import seeds
 from services.client.calls import PATIENCE_MS, Caller
 from services.client.profile import Profile, ProfileFile, new_seed_key
-from services.client.watching import watch
+from services.client.watching import Update, follow
 from services.kernel.errors import Kind, Refused
 from services.runtime.settings import Settings
 
 REFRESH_SECONDS = 60.0
-"""A token is renewed when less than this is left of it."""
+"""A token is renewed when less than this is left of it, or less than a quarter of its life."""
+PROMPT_MS = 2_000
+"""How long the first try of a call waits: who answers no sooner is gone or frozen, mostly."""
 COMMIT = (view_pb2.STAGE_COMMITTING, view_pb2.SEED_STATUS_AWAITED)
 TOO_LATE_TO_COMMIT = ("SEEDS_CLOSED", "SEED_ALREADY_COMMITTED")
 TOO_LATE_TO_REVEAL = ("SEEDS_CLOSED", "SEED_NOT_COMMITTED")
@@ -34,11 +39,13 @@ class Player(Caller):
 
     def __init__(self, settings: Settings, patience_ms: int = PATIENCE_MS) -> None:
         super().__init__(settings, lambda: self._tokens.access_token or None, patience_ms)
+        self.prompt_ms = min(PROMPT_MS, settings.peer_timeout_ms)
         self.player_id = ""
         self.display_name = ""
         self._tokens = identity_pb2.Tokens()
         self._profile: Profile | None = None
-        self._renewing = asyncio.Lock()
+        self._renewing: asyncio.Task[None] | None = None
+        self._renew_at = self._ends_at = math.inf
         self._contributed: set[tuple[str, int]] = set()
         self._acknowledged: dict[str, seeds.Acknowledgement] = {}
         self._signers = seeds.signers(settings)
@@ -94,15 +101,31 @@ class Player(Caller):
         return said
 
     async def call(self, service: str, method: Any, request: Any) -> Any:
-        """As `Caller.call`, with a token that is valid; an expired one is renewed once."""
-        await self._renew(REFRESH_SECONDS)
+        """As `Caller.call`, with a token that is valid; one that is expired is renewed once.
+
+        A token is renewed in time and beside the calls, so that no call waits for the lobby while
+        there is a valid one.
+        """
+        if time.monotonic() >= self._renew_at:
+            renewing = self._renew()
+            if time.monotonic() >= self._ends_at:
+                await asyncio.shield(renewing)
+        sent = self._tokens.access_token
         try:
             return await super().call(service, method, request)
         except Refused as refused:
-            if refused.reason != "TOKEN_EXPIRED":
+            if refused.reason != "TOKEN_EXPIRED" or self._profile is None:
                 raise
-        await self._renew(float("inf"))
+        if sent == self._tokens.access_token:
+            await asyncio.shield(self._renew())
         return await super().call(service, method, request)
+
+    async def close(self) -> None:
+        """Let all connections go."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.gather(self._renewing, return_exceptions=True)
+        await super().close()
 
     async def view(self, game_id: str) -> view_pb2.GameView:
         """The game as this player sees it now."""
@@ -124,15 +147,15 @@ class Player(Caller):
         reply: game_pb2.LeaveGameResponse = await self.call("game", self._games.LeaveGame, request)
         return reply.view
 
-    async def watch(self, game_id: str) -> AsyncGenerator[game_pb2.WatchGameResponse, None]:
-        """Snapshots and steps of a game until it has ended: in order, no version twice.
+    async def follow(self, game_id: str) -> AsyncGenerator[Update, None]:
+        """A game until it has ended, every version once and in order; see `watching.follow`.
 
         While it lasts the player's seed is committed and revealed when the game asks for it.
         """
-        async with aclosing(watch(self, self._games, game_id)) as messages:
-            async for message, view in messages:
-                await self._contribute(view)
-                yield message
+        async with aclosing(follow(self, game_id)) as updates:
+            async for update in updates:
+                await self._contribute(update.view)
+                yield update
 
     async def _contribute(self, view: view_pb2.GameView) -> None:
         """Commit or reveal this game's seed if that is what the game waits for.
@@ -206,22 +229,50 @@ class Player(Caller):
 
     def _be(self, profile: Profile, tokens: identity_pb2.Tokens) -> None:
         self._profile = profile
-        self._tokens = tokens
         self.player_id, self.display_name = profile.player_id, profile.display_name
+        self._hold(tokens)
 
-    async def _renew(self, within_seconds: float) -> None:
-        """Renew the tokens if the access token ends within this time."""
-        async with self._renewing:
-            if self._profile is None:
-                return
-            expires = self._tokens.access_expire_time.ToMicroseconds() / 1e6
-            if expires - time.time() > within_seconds:
-                return
-            request = identity_pb2.RefreshRequest(refresh_token=self._tokens.refresh_token)
-            try:
-                reply = await super().call("lobby", self._identity.Refresh, request)
-                self._tokens = reply.tokens
-            except Refused as refused:
-                if refused.kind is not Kind.UNAUTHENTICATED:
-                    raise
-                await self._sign_in(self._profile)
+    def _hold(self, tokens: identity_pb2.Tokens) -> None:
+        """Use these tokens from now on; how long they last is counted from here."""
+        self._tokens = tokens
+        lasts = seconds_valid(tokens)
+        now = time.monotonic()
+        self._ends_at = now + lasts
+        self._renew_at = self._ends_at - min(REFRESH_SECONDS, lasts / 4)
+
+    def _renew(self) -> asyncio.Task[None]:
+        """Renew the tokens, once for everybody who asks meanwhile."""
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(self._refresh())
+            self._renewing.add_done_callback(_looked_at)
+        return self._renewing
+
+    async def _refresh(self) -> None:
+        if self._profile is None:
+            return
+        request = identity_pb2.RefreshRequest(refresh_token=self._tokens.refresh_token)
+        try:
+            self._hold((await super().call("lobby", self._identity.Refresh, request)).tokens)
+        except Refused as refused:
+            if refused.kind is not Kind.UNAUTHENTICATED:
+                raise
+            await self._sign_in(self._profile)
+
+
+def seconds_valid(tokens: identity_pb2.Tokens) -> float:
+    """How long an access token is valid from its issue on, by the token itself.
+
+    So the clock of this machine does not matter; it is asked only where the token does not say.
+    """
+    try:
+        body = tokens.access_token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        return float(claims["exp"] - claims["iat"])
+    except (IndexError, ValueError, KeyError, TypeError):
+        return tokens.access_expire_time.ToMicroseconds() / 1e6 - time.time()
+
+
+def _looked_at(task: asyncio.Task[None]) -> None:
+    """A renewal that failed is tried again by whoever needs it; nobody else need hear of it."""
+    if not task.cancelled():
+        task.exception()

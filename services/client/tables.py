@@ -1,6 +1,5 @@
 """Tables of the lobby, from a player's side: opening one, filling it, and waiting for the game."""
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Any
@@ -75,20 +74,14 @@ class Tables:
         request = lobby_pb2.WatchTablesRequest(table_id=table_id)
         while True:
             failure = Refused(Kind.UNAVAILABLE, "STREAM_ENDED", "the stream ended")
-            stream = self._player.stream("lobby", self._stub.WatchTables, request)
+            stream = self._player.stream("lobby", self._stub.WatchTables, request, _silence)
             try:
-                async with aclosing(stream):
-                    silence = FIRST_SECONDS
-                    while True:
-                        async with asyncio.timeout(silence):
-                            message = await anext(stream)
+                async with aclosing(stream) as messages:
+                    async for message in messages:
                         backoff.reset()
-                        silence = SILENCE_SECONDS
                         if message.HasField("table") and wanted(message.table):
                             table: lobby_pb2.Table = message.table
                             return table
-            except (StopAsyncIteration, TimeoutError):
-                pass
             except Refused as refused:
                 if refused.kind not in (Kind.UNAVAILABLE, Kind.EXPIRED, Kind.UNAUTHENTICATED):
                     raise
@@ -100,6 +93,11 @@ class Tables:
         reply = await self._player.call("lobby", method, request)
         table: lobby_pb2.Table = reply.table
         return table
+
+
+def _silence(message: lobby_pb2.WatchTablesResponse | None) -> float:
+    """How long to wait for the next message, seconds."""
+    return FIRST_SECONDS if message is None else SILENCE_SECONDS
 
 
 def _playing(table: lobby_pb2.Table, after: str) -> bool:

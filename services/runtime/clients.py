@@ -1,19 +1,20 @@
 """Calling a service: one channel, tokens, deadlines, retries, errors as `Refused`.
 
 `Client` serves players' tools as well as services; `Peers` holds a service's clients to the others,
-with its own service token. Every mutation carries a request id, so every unary call may be repeated
-when the answer is UNAVAILABLE; the channel does that by itself.
+with its own service token. A mutation carries a request id, so a call may be repeated when the
+answer is UNAVAILABLE; the channel does that by itself, for those that `service_config.json` allows.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import grpc
-import orjson
 
 from services.kernel.errors import Kind, Refused
 from services.runtime import call as calls
+from services.runtime.connection import Connection, open_channel
 from services.runtime.settings import SERVICES, Settings
 from services.runtime.status import from_rpc_error
 from services.runtime.tokens import Issues
@@ -21,44 +22,8 @@ from services.runtime.tokens import Issues
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-SERVICE_CONFIG = {
-    "loadBalancingConfig": [{"round_robin": {}}],
-    "healthCheckConfig": {"serviceName": ""},
-    "methodConfig": [
-        {
-            "name": [{}],
-            "retryPolicy": {
-                "maxAttempts": 4,
-                "initialBackoff": "0.1s",
-                "maxBackoff": "1s",
-                "backoffMultiplier": 2,
-                "retryableStatusCodes": ["UNAVAILABLE"],
-            },
-        }
-    ],
-    "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.5},
-}
-
-
-def open_channel(address: str, settings: Settings) -> grpc.aio.Channel:
-    """A channel with keepalive, round robin over healthy replicas, and retries."""
-    options = [
-        ("grpc.service_config", orjson.dumps(SERVICE_CONFIG).decode()),
-        ("grpc.enable_retries", 1),
-        # A connection of its own: where channels share one, the death of a health-checked peer
-        # crashes this process (grpcio 1.78).
-        ("grpc.use_local_subchannel_pool", 1),
-        ("grpc.keepalive_time_ms", settings.keepalive_ms),
-        ("grpc.keepalive_timeout_ms", settings.keepalive_timeout_ms),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.max_pings_without_data", 0),
-        ("grpc.initial_reconnect_backoff_ms", 200),
-        ("grpc.min_reconnect_backoff_ms", 200),
-        ("grpc.max_reconnect_backoff_ms", 2_000),
-        ("grpc.max_receive_message_length", settings.message_max_bytes),
-        ("grpc.max_send_message_length", settings.message_max_bytes),
-    ]
-    return grpc.aio.insecure_channel(address, options=options)
+UNANSWERED = "DEADLINE_EXCEEDED"
+"""The reason of a call that nobody has answered in time."""
 
 
 class Client:
@@ -66,6 +31,7 @@ class Client:
 
     `token` gives the token to send, or None for none. `timeout_ms` bounds each unary call. Stubs
     are made on `channel`: `client.call(WalletServiceStub(client.channel).GetAccount, request)`.
+    A call or stream that is not answered in time leads to a fresh connection for those after it.
     """
 
     def __init__(
@@ -75,7 +41,8 @@ class Client:
         token: Callable[[], str | None] = lambda: None,
         timeout_ms: int | None = None,
     ) -> None:
-        self.channel = open_channel(address, settings)
+        self._connection = Connection(lambda: open_channel(address, settings))
+        self.channel = cast(grpc.aio.Channel, self._connection)
         self._token = token
         self._timeout_ms = settings.peer_timeout_ms if timeout_ms is None else timeout_ms
 
@@ -90,19 +57,39 @@ class Client:
         Inside an RPC the time its own caller has left bounds the call too.
         """
         timeout = self._seconds(timeout_ms)
+        over = self._connection.channel
         try:
             return await method(request, timeout=timeout, metadata=self._metadata())
         except grpc.aio.AioRpcError as error:
-            raise from_rpc_error(error) from None
+            refused = from_rpc_error(error)
+            if refused.reason == UNANSWERED:
+                self._connection.doubt(over)
+            raise refused from None
 
     async def stream(
-        self, method: Callable[..., grpc.aio.UnaryStreamCall[Q, R]], request: Q
+        self,
+        method: Callable[..., grpc.aio.UnaryStreamCall[Q, R]],
+        request: Q,
+        silence: Callable[[R | None], float | None] = lambda _: None,
     ) -> AsyncGenerator[R, None]:
-        """The messages of a server stream; raises Refused when it fails. Closing it cancels it."""
+        """The messages of a server stream; raises Refused when it fails. Closing it cancels it.
+
+        `silence` says, of the last message (None: of none yet), how many seconds may pass until
+        the next; a stream that is silent for longer is refused as EXPIRED, STREAM_SILENT.
+        """
+        over, last = self._connection.channel, None
         replies = method(request, metadata=self._metadata())
+        messages = aiter(replies)  # reading one by one would lose what is there at the end
         try:
-            async for reply in replies:
-                yield reply
+            while True:
+                async with asyncio.timeout(silence(last)):
+                    last = await anext(messages)
+                yield last
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            self._connection.doubt(over)
+            raise Refused(Kind.EXPIRED, "STREAM_SILENT", "the stream fell silent") from None
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error) from None
         finally:

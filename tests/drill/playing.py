@@ -9,7 +9,6 @@ from kozyr.game.v1 import variant_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2
 
 from services.client.tables import Tables, game_options
-from services.client.watching import ENDED, view_of
 from services.kernel.errors import Kind, Refused
 from tests.drill.witness import Record, Witness
 
@@ -103,9 +102,9 @@ class Party:
     async def _sit(self, person: Witness, game_id: str, sleeps: float) -> None:
         """Play one seat: a random legal move after a moment's thought."""
         answered = -1
-        async for message in person.watch(game_id):
-            view = view_of(message)
-            if view is None or view.version < answered or view.seat not in view.to_act:
+        async for update in person.follow(game_id):
+            view = update.view
+            if view.version < answered or not update.mine:
                 continue
             if self.rng.random() < sleeps:
                 self.record.slept.add((game_id, view.seat, view.turn))
@@ -135,7 +134,5 @@ class Party:
 
 
 async def _look_on(person: Witness, game_id: str) -> None:
-    async for message in person.watch(game_id):
-        view = view_of(message)
-        if view is not None and view.stage in ENDED:
-            return
+    async for _ in person.follow(game_id):
+        pass

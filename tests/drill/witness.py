@@ -11,7 +11,6 @@ from kozyr.game.v1 import game_pb2, game_pb2_grpc
 from kozyr.lobby.v1 import identity_pb2_grpc
 
 from services.client.player import Player
-from services.client.watching import view_of
 from services.kernel.errors import Refused
 from services.runtime.clients import Client
 from services.runtime.settings import SERVICES, Settings
@@ -66,13 +65,13 @@ class Record:
         self, game_id: str, last: int | None, message: game_pb2.WatchGameResponse
     ) -> int | None:
         """A message of one stream after version `last`; the version it brings the viewer to."""
-        view = view_of(message)
-        if view is None:
+        event = message.WhichOneof("event")
+        if event == "heartbeat":
             if message.heartbeat.version != (last or 0):
                 self.fault("heartbeat of another version", f"{game_id} {last}")
             return last
-        step = message.WhichOneof("event") == "step"
-        first = message.step.from_version if step else message.snapshot.from_version
+        part = message.step if event == "step" else message.snapshot
+        first, view = part.from_version, part.view
         expected = 1 if last is None else last + 1
         if first < expected or view.version < first:
             self.fault("version twice or backwards", f"{game_id}: {first} after {last}")
@@ -109,9 +108,11 @@ class Remembering(Client):
             self._record.moves.append(acknowledged)
         return reply
 
-    async def stream(self, method: Any, request: Any) -> AsyncGenerator[Any, None]:
+    async def stream(
+        self, method: Any, request: Any, silence: Callable[[Any], float | None] = lambda _: None
+    ) -> AsyncGenerator[Any, None]:
         """As `Client.stream`; every message of a game is compared with the one before."""
-        stream: AsyncGenerator[Any, None] = super().stream(method, request)
+        stream: AsyncGenerator[Any, None] = super().stream(method, request, silence)
         watching = isinstance(request, game_pb2.WatchGameRequest)
         if watching:
             self._record.streams += 1

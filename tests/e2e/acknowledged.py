@@ -9,7 +9,6 @@ from kozyr.game.v1 import audit_pb2, game_pb2, game_pb2_grpc
 
 from services.client.calls import new_request_id
 from services.client.player import Player
-from services.client.watching import view_of
 from tests.e2e.house import House, legal, until
 
 
@@ -25,9 +24,9 @@ class Acknowledged:
 async def play(player: Player, game_id: str, rng: Random, made: Acknowledged) -> None:
     """Play a seat to the end, however often the service goes away, keeping what was answered."""
     games = player.stub("game", game_pb2_grpc.GameServiceStub)
-    async for message in player.watch(game_id):
-        view = view_of(message)
-        if view is None or not legal(view):
+    async for update in player.follow(game_id):
+        view = update.view
+        if not legal(view):
             continue
         request = game_pb2.SubmitMoveRequest(
             request_id=new_request_id(), game_id=game_id, turn=view.turn

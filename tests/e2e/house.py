@@ -21,7 +21,7 @@ from services.cli.stack import Stack
 from services.client.calls import Caller
 from services.client.player import Player
 from services.client.tables import Tables
-from services.client.watching import ENDED, view_of
+from services.client.watching import ENDED
 from services.runtime.keys import OPERATORS, PLAYERS
 from services.runtime.tokens import load_signer
 from tests.rpcs import path, rpcs
@@ -232,13 +232,10 @@ async def move(player: Player, view: view_pb2.GameView, rng: Random) -> view_pb2
 async def play_out(player: Player, game_id: str, rng: Random) -> list[view_pb2.GameView]:
     """Play a seat with random legal moves to the end; every view that came."""
     views = []
-    async for message in player.watch(game_id):
-        view = view_of(message)
-        if view is None:
-            continue
-        views.append(view)
-        if legal(view):
-            await move(player, view, rng)
+    async for update in player.follow(game_id):
+        views.append(update.view)
+        if legal(update.view):
+            await move(player, update.view, rng)
     assert views[-1].stage in ENDED
     return views
 

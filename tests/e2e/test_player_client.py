@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from services.client.driving import drive
 from services.client.player import Player
 from services.client.profile import ProfileFile
 from services.client.tables import Tables, game_options
-from services.client.watching import ENDED, view_of
 from services.kernel.errors import Kind, Refused
 from services.runtime.settings import Settings
 from tests.e2e.house import FAST
@@ -58,11 +57,10 @@ async def seated(stack: Stack, names: tuple[str, ...], bots: int) -> tuple[list[
 
 async def turn_of(player: Player, game: str) -> view_pb2.GameView:
     """The view in which the player is first asked for a move."""
-    async with aclosing(player.watch(game)) as messages:
-        async for message in messages:
-            view = view_of(message)
-            if view is not None and view.seat in view.to_act:
-                return view
+    async with aclosing(player.follow(game)) as updates:
+        async for update in updates:
+            if update.mine:
+                return update.view
     raise AssertionError
 
 
@@ -151,8 +149,8 @@ async def test_a_stream_of_a_game_that_has_ended_ends(stack: Stack) -> None:
     (ann,), game = await seated(stack, ("Ann",), bots=1)
     async with asyncio.timeout(SECONDS):
         await drive(ann, game, play_with(1))
-        messages = [message async for message in ann.watch(game)]
-    assert [view.stage in ENDED for view in map(view_of, messages) if view is not None] == [True]
+        updates = [update async for update in ann.follow(game)]
+    assert [(update.over, update.skipped, update.first) for update in updates] == [(True, True, 1)]
     await ann.close()
 
 
@@ -163,11 +161,11 @@ class Resuming(Player):
         super().__init__(settings)
         self.resumed: list[tuple[str, bytes]] = []
 
-    def stream(self, service: str, method: Any, request: Any) -> AsyncGenerator[Any, None]:
+    def stream(self, service: str, method: Any, request: Any, *more: Any) -> Any:
         """Begin a stream."""
         if service == "game":
             self.resumed.append((self.access_token, request.resume_token))
-        return super().stream(service, method, request)
+        return super().stream(service, method, request, *more)
 
 
 async def test_a_stream_goes_on_under_a_fresh_token_when_its_own_expires(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A line to a PostgreSQL server that a test can cut, at any octet it likes."""
+"""A line to a server that a test can cut, at any octet it likes, or freeze."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 
 class Line:
-    """Forwards connections to a server, until it is cut."""
+    """Forwards connections to a server (`//host:port`, or the URL of a database) until cut."""
 
     def __init__(self, url: str) -> None:
         self._target = urlsplit(url)
@@ -19,6 +19,14 @@ class Line:
         """Once the client has sent these octets, they are passed on and the line is cut."""
         self.was_cut = False
         self._stalled: set[asyncio.StreamWriter] = set()
+        self._frozen = False
+        self.connections = 0
+        """How many were made."""
+
+    @property
+    def address(self) -> str:
+        """Host and port of this line."""
+        return f"127.0.0.1:{self._port}"
 
     @property
     def url(self) -> str:
@@ -34,6 +42,20 @@ class Line:
     def stall(self) -> None:
         """Passes nothing on any more on the connections there are; new ones are not affected."""
         self._stalled |= self._open
+
+    def freeze(self) -> None:
+        """As if the server's process were stopped: connections come about, and nothing is said."""
+        self._frozen = True
+        self.stall()
+
+    def thaw(self) -> None:
+        """New connections are served again."""
+        self._frozen = False
+
+    def drop(self) -> None:
+        """Ends every connection there is; new ones are taken."""
+        for writer in list(self._open):
+            writer.transport.abort()
 
     async def cut(self) -> None:
         """Ends every connection and takes no more."""
@@ -57,6 +79,9 @@ class Line:
                 self._target.hostname, self._target.port
             )
             self._open |= {writer, far_writer}
+            self.connections += 1
+            if self._frozen:
+                self._stalled |= {writer, far_writer}
             there = asyncio.create_task(self._forward(reader, far_writer, watched=True))
             back = asyncio.create_task(self._forward(far_reader, writer, watched=False))
             try:

@@ -21,7 +21,7 @@ from services.game.games import decider
 from services.game.pacing import AT_ONCE
 from services.game.server import FOLDERS
 from services.kernel.envelope import Append
-from services.runtime.clients import open_channel
+from services.runtime.connection import open_channel
 from services.runtime.database import open_engine
 from services.runtime.feed import Feed
 from services.runtime.keys import ensure_keys, master_keys

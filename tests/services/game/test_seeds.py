@@ -16,7 +16,6 @@ from kozyr.lobby.v1 import identity_pb2
 from services.client import seeds
 from services.client.player import Player
 from services.client.profile import FileFault, Profile, ProfileFile, new_seed_key
-from services.client.watching import view_of
 from services.kernel.errors import Kind, Refused
 from services.runtime.keys import PLAYERS, ensure_keys
 from services.runtime.settings import Settings
@@ -50,11 +49,10 @@ async def playing(
 
 async def watch_until(player: Player, game: str, wanted: Wanted) -> view_pb2.GameView:
     """Watch, contributing on the way, up to a view that is wanted."""
-    async with asyncio.timeout(20), aclosing(player.watch(game)) as messages:
-        async for message in messages:
-            view = view_of(message)
-            if view is not None and wanted(view):
-                return view
+    async with asyncio.timeout(20), aclosing(player.follow(game)) as updates:
+        async for update in updates:
+            if wanted(update.view):
+                return update.view
     raise AssertionError
 
 
