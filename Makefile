@@ -20,7 +20,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo run test check lint types proto freeze laws leaks drill sim bench lock clean
+.PHONY: help demo run test check lint types proto freeze laws leaks drill drops sim bench lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,10 @@ leaks: $(DEV) ## Look for hidden cards in every channel of N=20 games of each ki
 
 drill: $(DEV) ## Break services, database and disk for MINUTES=3 while games are played; SEED=n replays
 	$(BIN)/python -m tests.drill --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+drops: $(DEV) ## Play N=100 games of each kind through lost connections, from replica to replica; SEED=n
+	$(BIN)/python -m tests.drops --games $(if $(filter command line,$(origin N)),$(N),100) \
+		$(if $(SEED),--seed $(SEED)) $(ARGS)
 
 sim: $(DEV) ## Simulate the whole system through faults, N=50 runs from SEED=1 on; a failure names its seed
 	$(BIN)/python -m tests.sim.run --seed $(or $(SEED),1) \

@@ -16,14 +16,15 @@ Look = Callable[[view_pb2.GameView], Awaitable[None]]
 class Seen:
     """What a driven seat saw of a game: every view by version, and what did not fit together.
 
-    `gaps` names versions that came twice, out of order or not at all; `skipped` counts those that
-    snapshots stood for.
+    `gaps` names versions that came twice, out of order or not at all; `skipped` counts those for
+    which one of the `snapshots` stood, `happenings` is what was told since the last of them.
     """
 
     views: dict[int, view_pb2.GameView] = field(default_factory=dict)
     happenings: list[view_pb2.Happening] = field(default_factory=list)
     gaps: list[int] = field(default_factory=list)
     skipped: int = 0
+    snapshots: int = 0
     moves: int = 0
     last: view_pb2.GameView = field(default_factory=view_pb2.GameView)
 
@@ -43,6 +44,9 @@ async def drive(player: Player, game_id: str, choose: Choose, look: Look = _noth
         view = update.view
         if update.first != seen.last.version + 1:
             seen.gaps.append(update.first)
+        seen.snapshots += update.skipped
+        if update.skipped:
+            seen.happenings.clear()
         seen.skipped += update.skipped * (update.last - update.first + 1)
         seen.views[view.version] = seen.last = view
         seen.happenings += update.happenings

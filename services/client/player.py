@@ -66,7 +66,7 @@ class Player(Caller):
         profile = Profile(
             reply.player.player_id, reply.player.display_name, reply.secret, new_seed_key()
         )
-        self._be(profile, reply.tokens)
+        self.be(profile, reply.tokens)
         return profile
 
     async def sign_in(self, profile: Profile, file: ProfileFile | None = None) -> None:
@@ -77,7 +77,7 @@ class Player(Caller):
     async def _sign_in(self, profile: Profile) -> None:
         request = identity_pb2.SignInRequest(player_id=profile.player_id, secret=profile.secret)
         reply = await super().call("lobby", self._identity.SignIn, request)
-        self._be(profile, reply.tokens)
+        self.be(profile, reply.tokens)
 
     async def enter(self, file: ProfileFile, display_name: str) -> str | None:
         """Sign in with the profile file, or sign up and write it.
@@ -227,7 +227,8 @@ class Player(Caller):
             raise ValueError("not signed in")
         return hmac.digest(self._profile.seed_key, game_id.encode(), "sha256")
 
-    def _be(self, profile: Profile, tokens: identity_pb2.Tokens) -> None:
+    def be(self, profile: Profile, tokens: identity_pb2.Tokens) -> None:
+        """Be the account of a profile, with tokens that were got elsewhere."""
         self._profile = profile
         self.player_id, self.display_name = profile.player_id, profile.display_name
         self._hold(tokens)

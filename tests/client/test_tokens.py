@@ -64,7 +64,7 @@ def made(monkeypatch: pytest.MonkeyPatch, lifetime: int, *games: Refused | str) 
     lobby = Lobby(player, *games)
     monkeypatch.setattr(player._clients["lobby"], "call", lobby.lobby)
     monkeypatch.setattr(player._clients["game"], "call", lobby.game)
-    player._be(PROFILE, tokens(lifetime))
+    player.be(PROFILE, tokens(lifetime))
     return lobby
 
 

@@ -24,6 +24,11 @@ class Line:
         """How many were made."""
 
     @property
+    def is_open(self) -> bool:
+        """Whether new connections are taken."""
+        return self._server is not None
+
+    @property
     def address(self) -> str:
         """Host and port of this line."""
         return f"127.0.0.1:{self._port}"

@@ -39,7 +39,7 @@ async def playing(
         access_token=load_signer(house.settings.keys(), PLAYERS).issue(player_id, 600_000)
     )
     tokens.access_expire_time.FromSeconds(int(time.time()) + 600)
-    player._be(profile, tokens)
+    player.be(profile, tokens)
     player._kept_in = file.acknowledgements
     try:
         yield player
