@@ -20,7 +20,7 @@ from typing import Any
 from kozyr.game.v1 import game_pb2, game_pb2_grpc, variant_pb2, view_pb2
 from kozyr.lobby.v1 import identity_pb2
 
-from services.cli.stack import own_environment, ready, spawn
+from services.cli.stack import last_words, own_environment, ready, spawn
 from services.cli.terminal import grid
 from services.client.driving import Seen, drive
 from services.client.player import Player
@@ -186,14 +186,15 @@ async def _process(house: System, stack: AsyncExitStack, folder: Path, number: i
         **own_environment(),
         "KOZYR_DATA_FOLDER": str(settings.data_folder),
         "KOZYR_GAME_LISTEN": address,
-        "KOZYR_GAME_DATABASE_URL": str(settings.game_database_url),
+        "KOZYR_GAME_DATABASE_URL": settings.database_url("game"),
     }
     for name in ("rate_per_second", "rate_burst", "heartbeat_ms", "bot_delay_ms", "outage_ms"):
         environment[f"KOZYR_{name.upper()}"] = str(getattr(settings, name))
     for name in ("wallet", "ai", "lobby"):
         environment[f"KOZYR_{name.upper()}_ADDRESS"] = settings.address(name)
     typed = ("-m", "services.cli.main", "serve", "game", "--until-eof")
-    log = stack.enter_context((folder / f"replica-{number}.log").open("ab"))
+    path = folder / f"replica-{number}.log"
+    log = stack.enter_context(path.open("ab"))
     process = await spawn(typed, environment, log)
 
     async def end() -> None:
@@ -202,7 +203,7 @@ async def _process(house: System, stack: AsyncExitStack, folder: Path, number: i
 
     stack.push_async_callback(end)
     if not await ready(process):
-        raise RuntimeError(f"replica {number} did not start: {folder}/replica-{number}.log")
+        raise RuntimeError(f"replica {number} did not start: {last_words(path, 0)}")
     return address
 
 
