@@ -7,6 +7,7 @@ from uuid import UUID
 from google.protobuf.message import DecodeError, Message
 from kozyr.game.v1 import variant_pb2
 from kozyr.lobby.events.v1 import table_pb2
+from kozyr.lobby.v1 import lobby_pb2
 
 from services.kernel.envelope import NewEvent, Recorded
 from services.kernel.errors import Refused
@@ -17,6 +18,10 @@ from services.lobby.model import (
     GameEnded,
     GameStarted,
     HostChanged,
+    KickReason,
+    LeftCause,
+    PlayerInvited,
+    PlayerUninvited,
     ReadySet,
     Rules,
     SeatLeft,
@@ -28,6 +33,7 @@ from services.lobby.model import (
     TableClosed,
     TableOpened,
     ToppedUp,
+    Wish,
 )
 from services.lobby.variants import ENGINES, stored_options, variant_of, write_game_options
 from services.runtime.store.api import Damaged
@@ -59,21 +65,24 @@ def _to_message(event: Event) -> Message:
     match event:
         case TableOpened():
             return _opened_message(event)
-        case SeatTaken(seat, player, bot, stack):
-            return table_pb2.SeatTaken(
+        case SeatTaken():
+            return _taken_message(event)
+        case SeatLeft(seat, cause, reason):
+            return table_pb2.SeatLeft(
                 seat=seat,
-                player_id=str(player),
-                bot_level=variant_pb2.BotLevel.ValueType(bot),
-                stack=stack,
+                cause=lobby_pb2.LeftCause.ValueType(cause),
+                kick_reason=lobby_pb2.KickReason.ValueType(reason),
             )
-        case SeatLeft(seat):
-            return table_pb2.SeatLeft(seat=seat)
-        case ReadySet(seat, ready):
-            return table_pb2.ReadySet(seat=seat, ready=ready)
+        case ReadySet(seat, ready, again):
+            return table_pb2.ReadySet(seat=seat, ready=ready, rematch=again)
         case ToppedUp(seat, chips):
             return table_pb2.ToppedUp(seat=seat, chips=chips)
         case HostChanged(host):
             return table_pb2.HostChanged(host_id=str(host))
+        case PlayerInvited(player):
+            return table_pb2.PlayerInvited(player_id=str(player))
+        case PlayerUninvited(player):
+            return table_pb2.PlayerUninvited(player_id=str(player))
         case StartBegun(game, seats):
             return table_pb2.StartBegun(game_id=str(game), seats=seats)
         case StartAbandoned(game, reason, unready):
@@ -109,6 +118,9 @@ def _opened_message(event: TableOpened) -> table_pb2.TableOpened:
         bot_after=rules.bot_after,
         no_hints=rules.no_hints,
         no_chat=rules.no_chat,
+        no_bots=rules.no_bots,
+        by_invitation=rules.by_invitation,
+        invited_ids=[str(player) for player in rules.invited],
     )
 
 
@@ -134,8 +146,33 @@ def _opened(message: table_pb2.TableOpened) -> TableOpened:
         bot_after=message.bot_after,
         no_hints=message.no_hints,
         no_chat=message.no_chat,
+        no_bots=message.no_bots,
+        by_invitation=message.by_invitation,
+        invited=tuple(UUID(player) for player in message.invited_ids),
     )
     return TableOpened(UUID(message.host_id), rules)
+
+
+def _taken_message(event: SeatTaken) -> table_pb2.SeatTaken:
+    message = table_pb2.SeatTaken(
+        seat=event.seat,
+        player_id=str(event.player),
+        bot_level=variant_pb2.BotLevel.ValueType(event.bot),
+        stack=event.stack,
+    )
+    if event.wish:
+        message.fill_level = variant_pb2.BotLevel.ValueType(event.wish.level)
+        message.fill_after_ms = event.wish.after_ms
+    return message
+
+
+def _taken(message: table_pb2.SeatTaken) -> SeatTaken:
+    level, wish = BotLevel(message.fill_level), None
+    if level is not BotLevel.PERSON:
+        wish = Wish(level, message.fill_after_ms)
+    return SeatTaken(
+        message.seat, UUID(message.player_id), BotLevel(message.bot_level), message.stack, wish
+    )
 
 
 def _ended_message(event: GameEnded) -> table_pb2.GameEnded:
@@ -161,14 +198,16 @@ def _ended(message: table_pb2.GameEnded) -> GameEnded:
 
 READERS: Mapping[str, tuple[type[Message], Callable[[Any], Event]]] = {
     "TableOpened": (table_pb2.TableOpened, _opened),
-    "SeatTaken": (
-        table_pb2.SeatTaken,
-        lambda m: SeatTaken(m.seat, UUID(m.player_id), BotLevel(m.bot_level), m.stack),
+    "SeatTaken": (table_pb2.SeatTaken, _taken),
+    "SeatLeft": (
+        table_pb2.SeatLeft,
+        lambda m: SeatLeft(m.seat, LeftCause(m.cause), KickReason(m.kick_reason)),
     ),
-    "SeatLeft": (table_pb2.SeatLeft, lambda m: SeatLeft(m.seat)),
-    "ReadySet": (table_pb2.ReadySet, lambda m: ReadySet(m.seat, m.ready)),
+    "ReadySet": (table_pb2.ReadySet, lambda m: ReadySet(m.seat, m.ready, m.rematch)),
     "ToppedUp": (table_pb2.ToppedUp, lambda m: ToppedUp(m.seat, m.chips)),
     "HostChanged": (table_pb2.HostChanged, lambda m: HostChanged(UUID(m.host_id))),
+    "PlayerInvited": (table_pb2.PlayerInvited, lambda m: PlayerInvited(UUID(m.player_id))),
+    "PlayerUninvited": (table_pb2.PlayerUninvited, lambda m: PlayerUninvited(UUID(m.player_id))),
     "StartBegun": (
         table_pb2.StartBegun,
         lambda m: StartBegun(UUID(m.game_id), tuple(m.seats)),

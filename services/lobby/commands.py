@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from services.lobby.model import BotLevel, Rules
+from services.lobby.model import BotLevel, KickReason, LeftCause, Rules, Wish
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class Bot:
 class Open:
     """Open a table; the host takes seat 0 with `stack`, the bots the next ones.
 
-    With `ready` the host is ready at once. `game` is the id a game gets if that starts one.
+    With `ready` the host is ready at once, and may wish for bots. `game` is the id a game gets if
+    that starts one.
     """
 
     host: UUID
@@ -27,6 +28,7 @@ class Open:
     game: UUID
     bots: tuple[Bot, ...] = ()
     ready: bool = False
+    wish: Wish | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,16 @@ class TakeSeat:
     code: str
     game: UUID
     ready: bool = False
+    wish: Wish | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveSeat:
-    """Stand up."""
+    """Stand up, for whatever `cause`; `game` is the id of a game that this may start."""
 
     player: UUID
+    game: UUID
+    cause: LeftCause = LeftCause.LEFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,48 @@ class SetReady:
     player: UUID
     ready: bool
     game: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Rematch:
+    """A player wants another game with those of the last one; `game` is its id if it starts."""
+
+    player: UUID
+    game: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Kick:
+    """The host sends another person away."""
+
+    player: UUID
+    whom: UUID
+    reason: KickReason
+    game: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Invite:
+    """The host lets somebody come, or come back."""
+
+    player: UUID
+    whom: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Uninvite:
+    """The host takes an invitation back."""
+
+    player: UUID
+    whom: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """The host makes another person the host."""
+
+    player: UUID
+    whom: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,5 +200,40 @@ class CloseIdle:
     version: int
 
 
-PlayerCommand = TakeSeat | LeaveSeat | AddBot | RemoveBot | SetReady | StartGame | TopUp | Close
-Command = Open | PlayerCommand | Abandon | Fail | Confirm | EndGame | CloseIdle
+@dataclass(frozen=True, slots=True)
+class FreeSeat:
+    """Who sits on `seat` has not been ready since the table's `version`: he loses it."""
+
+    seat: int
+    version: int
+    game: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class FillSeats:
+    """The player on `seat` has waited long enough since `version`: the bots sit down, as many as
+    there are free seats."""
+
+    seat: int
+    version: int
+    bots: tuple[Bot, ...]
+    game: UUID
+
+
+PlayerCommand = (
+    TakeSeat
+    | LeaveSeat
+    | AddBot
+    | RemoveBot
+    | SetReady
+    | Rematch
+    | Kick
+    | Invite
+    | Uninvite
+    | HandOver
+    | StartGame
+    | TopUp
+    | Close
+)
+DueCommand = CloseIdle | FreeSeat | FillSeats
+Command = Open | PlayerCommand | Abandon | Fail | Confirm | EndGame | DueCommand

@@ -37,6 +37,7 @@ from services.lobby.tables import Request, Tables
 from services.lobby.talk import talk as talk_table
 from services.runtime import log
 from services.runtime.clients import Client
+from services.runtime.moments import new_id
 from services.runtime.shredding import Shredder
 from services.runtime.store.api import StoreUnavailable
 
@@ -201,4 +202,4 @@ class Erasing:
         async for found in self._tables.seats_of(erasure.player):
             name = f"erasure:{erasure.erasure}:{found.table.version}"
             request = Request("server", name, hashlib.sha256(name.encode()).digest())
-            await self._tables.act(found.table_id, LeaveSeat(erasure.player), request)
+            await self._tables.act(found.table_id, LeaveSeat(erasure.player, new_id()), request)

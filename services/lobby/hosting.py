@@ -2,6 +2,7 @@
 
 import base64
 import secrets
+from uuid import UUID
 
 from kozyr.game.v1 import variant_pb2
 from kozyr.lobby.v1 import lobby_pb2
@@ -9,8 +10,10 @@ from kozyr.lobby.v1 import lobby_pb2
 from engines.api import InvalidOption
 from services.kernel.errors import invalid
 from services.kernel.seats import BOT_AFTER_MAX, SPECTATOR_DELAY_MAX, AbsentPolicy
-from services.lobby.model import Rules, Variant
+from services.lobby.domain import INVITED_MAX
+from services.lobby.model import Rules, Variant, Visibility
 from services.lobby.variants import ENGINES, default_options, read_game_options, variant_of
+from services.runtime import validate
 from services.runtime.settings import Settings
 
 BUY_IN_MAX = 10**12
@@ -33,17 +36,20 @@ def table_rules(asked: lobby_pb2.TableRules, settings: Settings) -> Rules:
         field = f"rules.options.{variant.name.lower()}.{error.option}"
         raise invalid(field, error.problem, "INVALID_OPTION") from None
     low, high = _buy_in(getattr(options, "entry_fee", 0), asked.buy_in_min, asked.buy_in_max)
-    listed = asked.visibility != lobby_pb2.VISIBILITY_PRIVATE
+    visibility = Visibility(asked.visibility or Visibility.PUBLIC)
+    absent = AbsentPolicy(asked.absent_policy or AbsentPolicy.EXPIRE)
+    if asked.no_bots and absent is AbsentPolicy.BOT:
+        raise invalid("rules.absent_policy", "no bots are allowed at this table (no_bots)")
     return Rules(
         variant=variant,
         options=options,
         seats=_seats(variant, asked.seats, "rules.seats"),
         seats_min=ENGINES[variant].SEATS.start,
         turn_ms=_turn_ms(asked.turn_ms, settings),
-        listed=listed,
-        invite_code="" if listed else _invite_code(),
+        listed=visibility is Visibility.PUBLIC,
+        invite_code="" if visibility is Visibility.PUBLIC else _invite_code(),
         spectators=asked.spectators,
-        absent=AbsentPolicy(asked.absent_policy or AbsentPolicy.EXPIRE),
+        absent=absent,
         entry_fee=getattr(options, "entry_fee", 0),
         buy_in_min=low,
         buy_in_max=high,
@@ -53,6 +59,9 @@ def table_rules(asked: lobby_pb2.TableRules, settings: Settings) -> Rules:
         bot_after=_bot_after(asked),
         no_hints=asked.no_hints,
         no_chat=asked.no_chat,
+        no_bots=asked.no_bots,
+        by_invitation=visibility is Visibility.INVITED,
+        invited=_invited(asked, visibility),
     )
 
 
@@ -75,6 +84,19 @@ def quick_rules(variant: Variant, seats: int, settings: Settings) -> Rules:
         buy_in_max=high,
         series=variant is Variant.DURAK,
     )
+
+
+def _invited(asked: lobby_pb2.TableRules, visibility: Visibility) -> tuple[UUID, ...]:
+    """Whom the host named, each once; at other tables nobody is named."""
+    field = "rules.invited_player_ids"
+    if asked.invited_player_ids and visibility is not Visibility.INVITED:
+        raise invalid(field, "only at a table by invitation (VISIBILITY_INVITED)")
+    if len(asked.invited_player_ids) > INVITED_MAX:
+        raise invalid(field, f"at most {INVITED_MAX} players")
+    named = (
+        validate.uuid(f"{field}[{n}]", player) for n, player in enumerate(asked.invited_player_ids)
+    )
+    return tuple(dict.fromkeys(named))
 
 
 def _seats(variant: Variant, seats: int, field: str) -> int:

@@ -28,6 +28,34 @@ class BotLevel(IntEnum):
     HARD = 3
 
 
+class Visibility(IntEnum):
+    """Who may find a table: everybody; whoever has its code; whom the host named."""
+
+    PUBLIC = 1
+    PRIVATE = 2
+    INVITED = 3
+
+
+class KickReason(IntEnum):
+    """Why a host sent somebody away; NONE where nobody did."""
+
+    NONE = 0
+    ABSENT = 1
+    CONDUCT = 2
+    SEAT_NEEDED = 3
+    OTHER = 4
+
+
+class LeftCause(IntEnum):
+    """Why a seat was left: its player went (or a bot was taken away), the host sent him away, he
+    was not ready for too long, or does not have the chips."""
+
+    LEFT = 0
+    KICKED = 1
+    UNREADY = 2
+    CHIPS = 3
+
+
 class Phase(IntEnum):
     """What a table is doing; UNOPENED before its first event."""
 
@@ -44,9 +72,11 @@ class Rules:
 
     `options` is the game's own Options, which tables only keep and pass on. `seats_min` is the
     fewest seats the game can be played with. `entry_fee` is 0 where no chips move; then both
-    buy-in bounds are 0 too. `invite_code` is empty at a listed table. `time_bank_ms` is what each
-    seat may take in a game beyond its decisions' time; spectators are `spectator_delay` decisions
-    behind; a bot takes over after `bot_after` missed turns, 0 for the usual number.
+    buy-in bounds are 0 too. `invite_code` is empty at a listed table; it opens a private one only.
+    `invited` are those who may come to a table by invitation, which is not listed either.
+    `time_bank_ms` is what each seat may take in a game beyond its decisions' time; spectators are
+    `spectator_delay` decisions behind; a bot takes over after `bot_after` missed turns, 0 for the
+    usual number.
     """
 
     variant: Variant
@@ -67,17 +97,52 @@ class Rules:
     bot_after: int = 0
     no_hints: bool = False
     no_chat: bool = False
+    no_bots: bool = False
+    by_invitation: bool = False
+    invited: tuple[UUID, ...] = ()
+
+    @property
+    def visibility(self) -> Visibility:
+        """Who may find the table."""
+        if self.listed:
+            return Visibility.PUBLIC
+        return Visibility.INVITED if self.by_invitation else Visibility.PRIVATE
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Bots of this level on the seats that are free after `after_ms`: at the moment `at`."""
+
+    level: BotLevel
+    after_ms: int
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A taken seat. `problem` says why its player must act before he can be ready, or is empty."""
+    """A taken seat. `problem` says why its player must act before he can be ready, or is empty.
+
+    `since` is the table's version when it was taken or last became unready; `played` whether it
+    took part in the last game, `again` whether its player wants another with those who did.
+    """
 
     player: UUID
     bot: BotLevel
     stack: int
     ready: bool
     problem: str = ""
+    since: int = 0
+    played: bool = False
+    again: bool = False
+    wish: Wish | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kicked:
+    """Whom the host sent away, and why."""
+
+    player: UUID
+    reason: KickReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +174,7 @@ class Table:
     games: int = 0
     last_winner: UUID | None = None
     series: tuple[Tally, ...] = ()
+    kicked: tuple[Kicked, ...] = ()
     opened_at: int = 0
     version: int = 0
 
@@ -145,21 +211,25 @@ class SeatTaken:
     player: UUID
     bot: BotLevel
     stack: int
+    wish: Wish | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SeatLeft:
-    """A seat was left."""
+    """A seat was left; `reason` is the host's who sent its player away."""
 
     seat: int
+    cause: LeftCause = LeftCause.LEFT
+    reason: KickReason = KickReason.NONE
 
 
 @dataclass(frozen=True, slots=True)
 class ReadySet:
-    """A player is ready or not."""
+    """A player is ready or not; `again` when he wants another game with those of the last one."""
 
     seat: int
     ready: bool
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +242,23 @@ class ToppedUp:
 
 @dataclass(frozen=True, slots=True)
 class HostChanged:
-    """The host left; another player is the host."""
+    """The host left or handed over; another player is the host."""
 
     host: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerInvited:
+    """A player may come, or come back who had been sent away."""
+
+    player: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerUninvited:
+    """A player may come no more."""
+
+    player: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +324,8 @@ Event = (
     | ReadySet
     | ToppedUp
     | HostChanged
+    | PlayerInvited
+    | PlayerUninvited
     | StartBegun
     | StartAbandoned
     | StartFailed

@@ -7,16 +7,19 @@ from typing import assert_never
 from uuid import UUID
 
 from google.protobuf.json_format import MessageToDict
+from kozyr.lobby.events.v1 import table_pb2
 from kozyr.lobby.v1 import lobby_pb2 as pb
 
 from services.kernel.envelope import Recorded
 from services.lobby import codec
-from services.lobby.evolve import tag_of_player
+from services.lobby.evolve import tag_of_invited, tag_of_player
 from services.lobby.model import (
     Event,
     GameEnded,
     GameStarted,
     HostChanged,
+    PlayerInvited,
+    PlayerUninvited,
     ReadySet,
     SeatLeft,
     SeatTaken,
@@ -65,7 +68,7 @@ async def table_events(
         looked += 1
         own = told.row.metadata == f"player:{player}".encode()
         if own or concerns(told.event, player, told.seat):
-            page.events.append(_shown(told.row, own=own))
+            page.events.append(_shown(told.row, player, own=own))
         if len(page.events) == size or looked == ROWS_MAX:
             mark = (str(told.row.stream), told.row.version, told.seat_after)
             page.next_page_token = seal_page(seal_key, "table events", bound, mark)
@@ -76,12 +79,14 @@ async def table_events(
 def concerns(event: Event, player: UUID, seat: int | None) -> bool:
     """Whether an event names the player, or the seat he has."""
     match event:
-        case TableOpened(host, _) | HostChanged(host):
+        case TableOpened(host, rules):
+            return player == host or player in rules.invited
+        case HostChanged(host):
             return host == player
-        case SeatTaken():
+        case SeatTaken() | PlayerInvited() | PlayerUninvited():
             return event.player == player
-        case SeatLeft(number) | ReadySet(number, _) | ToppedUp(number, _):
-            return number == seat
+        case SeatLeft() | ReadySet() | ToppedUp():
+            return event.seat == seat
         case StartBegun(_, seats) | StartAbandoned(_, _, seats):
             return seat in seats
         case GameEnded():
@@ -100,14 +105,21 @@ async def _told(store: Store, player: UUID, place: tuple[Field, ...]) -> AsyncIt
             yield told
     before = UUID(str(place[0])) if place else None
     while True:
-        with refusals():
-            heads = await store.tagged(tag_of_player(player), before, STEP)
-        for head in heads:
-            async for told in _of_table(store, head.stream, player, 0, None):
+        tables = await _tables_of(store, player, before)
+        for table in tables:
+            async for told in _of_table(store, table, player, 0, None):
                 yield told
-        if len(heads) < STEP:
+        if len(tables) < STEP:
             return
-        before = heads[-1].stream
+        before = tables[-1]
+
+
+async def _tables_of(store: Store, player: UUID, before: UUID | None) -> list[UUID]:
+    """The newest tables where the player sits, sat or is or was invited, `STEP` at most."""
+    with refusals():
+        sat = await store.tagged(tag_of_player(player), before, STEP)
+        invited = await store.tagged(tag_of_invited(player), before, STEP)
+    return sorted({head.stream for head in (*sat, *invited)}, reverse=True)[:STEP]
 
 
 async def _of_table(
@@ -143,8 +155,13 @@ def _seat(field: Field) -> int | None:
     return None if field is None else int(field)
 
 
-def _shown(row: Recorded, *, own: bool) -> pb.TableEvent:
+def _shown(row: Recorded, player: UUID, *, own: bool) -> pb.TableEvent:
+    """A row as the player may have it: who opened a table to others named them, he did not."""
     message = codec.READERS[row.name][0].FromString(row.payload)
+    if isinstance(message, table_pb2.TableOpened) and not own:
+        message.invite_code = ""
+        del message.invited_ids[:]
+        message.invited_ids.append(str(player))
     content = MessageToDict(message, preserving_proto_field_name=True)
     return pb.TableEvent(
         table_id=str(row.stream),

@@ -15,12 +15,14 @@ from kozyr.lobby.v1.lobby_pb2_grpc import add_LobbyServiceServicer_to_server
 from kozyr.lobby.v1.talk_pb2_grpc import add_TalkServiceServicer_to_server
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from services.kernel.envelope import Claimed
 from services.lobby import migrations
 from services.lobby.accounts import Accounts
 from services.lobby.board import Board
 from services.lobby.choices import Choices
 from services.lobby.erasing import PAUSE_MS, Erasing
 from services.lobby.erasures import Erasures
+from services.lobby.evolve import START, Limits
 from services.lobby.identity import Identity
 from services.lobby.listening import Listening
 from services.lobby.model import Table
@@ -29,9 +31,10 @@ from services.lobby.players import Players
 from services.lobby.quick import QuickPlay
 from services.lobby.servicer import Lobby
 from services.lobby.start import TRIES_MAX, Starter
-from services.lobby.tables import DECIDER, Tables
+from services.lobby.tables import Tables, decider
 from services.lobby.talk import Flood, Talk
 from services.lobby.talking import Talking
+from services.lobby.timers import Timers
 from services.lobby.watch import Watching
 from services.runtime.due import DueWorker
 from services.runtime.eventstore import MIGRATIONS, close_store, fed, open_store, supervised
@@ -87,20 +90,26 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
         board.published(change.stream, change.after.version)
         worker.expect(change.plan)
 
-    streams = Streams(store, DECIDER, published=published)
+    limits = Limits(settings.table_idle_ms, settings.table_unready_ms)
+    streams = Streams(store, decider(limits), published=published)
     wallet, game = process.peers.client("wallet"), process.peers.client("game")
     players, choices, partitions = Players(engine), Choices(engine), Partitions(engine)
     accounts = Accounts(players, wallet)
+    tables = Tables(streams, store, players, choices)
     starter = Starter(streams, accounts, wallet, game, pace.tries_max)
+    timers = Timers(tables)
+
+    async def work(kind: str, claimed: Claimed) -> None:
+        await (starter if kind == START else timers).handle(kind, claimed)
+
     worker = DueWorker(
         store,
-        starter.handle,
+        work,
         name=process.name,
         lease_ms=settings.due_lease_ms,
         retry_ms=pace.retry_ms,
         retry_max_ms=pace.retry_max_ms,
     )
-    tables = Tables(streams, store, players, choices)
     watching = Watching(tables, feed, board, process.drain, settings.heartbeat_ms / 1_000)
     quick = QuickPlay(tables, store, choices)
     lobby = Lobby(settings, tables, quick, watching, process.seal_key)

@@ -15,7 +15,7 @@ from services.lobby.bots import bot_id
 from services.lobby.guides import spoken
 from services.lobby.hosting import BUY_IN_MAX, quick_rules, table_rules
 from services.lobby.listing import list_tables
-from services.lobby.model import BotLevel, Table, Variant
+from services.lobby.model import BotLevel, KickReason, Table, Variant
 from services.lobby.quick import QuickPlay
 from services.lobby.records import table_events
 from services.lobby.reports import end_of_game
@@ -60,6 +60,8 @@ class Lobby(LobbyServiceServicer):
         """Open a table and sit down."""
         validate.present(request, "rules")
         rules, host = table_rules(request.rules, self._settings), call.player()
+        named = {f"rules.invited_player_ids[{n}]": p for n, p in enumerate(rules.invited)}
+        await self._tables.require_people(named)
         stack = _chips("buy_in", request.buy_in)
         found = await self._tables.open(host, rules, stack, _asked(request))
         table = await self._show(found.table_id, found.table)
@@ -110,7 +112,7 @@ class Lobby(LobbyServiceServicer):
         self, request: pb.LeaveSeatRequest, context: Context
     ) -> pb.LeaveSeatResponse:
         """Stand up."""
-        table = await self._act(request, commands.LeaveSeat(call.player()))
+        table = await self._act(request, commands.LeaveSeat(call.player(), new_id()))
         return pb.LeaveSeatResponse(table=table)
 
     async def AddBot(self, request: pb.AddBotRequest, context: Context) -> pb.AddBotResponse:
@@ -145,6 +147,48 @@ class Lobby(LobbyServiceServicer):
         """Start with the seats taken so far."""
         command = commands.StartGame(call.player(), new_id())
         return pb.StartGameResponse(table=await self._act(request, command))
+
+    async def Rematch(self, request: pb.RematchRequest, context: Context) -> pb.RematchResponse:
+        """Want another game with those of the last one."""
+        command = commands.Rematch(call.player(), new_id())
+        return pb.RematchResponse(table=await self._act(request, command))
+
+    async def KickPlayer(
+        self, request: pb.KickPlayerRequest, context: Context
+    ) -> pb.KickPlayerResponse:
+        """Send a person away."""
+        whom = validate.uuid("player_id", request.player_id)
+        reasons = tuple(each for each in KickReason if each is not KickReason.NONE)
+        reason = KickReason(validate.choice("kick_reason", request.kick_reason, reasons))
+        command = commands.Kick(call.player(), whom, reason, new_id())
+        return pb.KickPlayerResponse(table=await self._act(request, command))
+
+    async def InvitePlayer(
+        self, request: pb.InvitePlayerRequest, context: Context
+    ) -> pb.InvitePlayerResponse:
+        """Let a player come, or come back."""
+        table_id, player = validate.uuid("table_id", request.table_id), call.player()
+        whom = validate.uuid("player_id", request.player_id)
+        await self._tables.see(table_id, player)
+        await self._tables.require_people({"player_id": whom})
+        table = await self._act(request, commands.Invite(player, whom))
+        return pb.InvitePlayerResponse(table=table)
+
+    async def UninvitePlayer(
+        self, request: pb.UninvitePlayerRequest, context: Context
+    ) -> pb.UninvitePlayerResponse:
+        """Take an invitation back."""
+        whom = validate.uuid("player_id", request.player_id)
+        table = await self._act(request, commands.Uninvite(call.player(), whom))
+        return pb.UninvitePlayerResponse(table=table)
+
+    async def HandOverHost(
+        self, request: pb.HandOverHostRequest, context: Context
+    ) -> pb.HandOverHostResponse:
+        """Make another person the host."""
+        whom = validate.uuid("player_id", request.player_id)
+        table = await self._act(request, commands.HandOver(call.player(), whom))
+        return pb.HandOverHostResponse(table=table)
 
     async def TopUp(self, request: pb.TopUpRequest, context: Context) -> pb.TopUpResponse:
         """Add to one's stack; the chips are reserved when the next game starts."""

@@ -15,7 +15,6 @@ refused and tried again.
 """
 
 import asyncio
-import hashlib
 from collections.abc import Sequence
 from typing import TypeAlias
 from uuid import UUID, uuid5
@@ -28,9 +27,9 @@ from kozyr.wallet.v1.wallet_pb2_grpc import WalletServiceStub
 from services.kernel.envelope import Claimed
 from services.kernel.errors import Kind, Refused
 from services.lobby.accounts import Accounts
-from services.lobby.commands import Abandon, CloseIdle, Command, Confirm, Fail
-from services.lobby.domain import Moot
-from services.lobby.evolve import IDLE, INSUFFICIENT_CHIPS, START, rules_of
+from services.lobby.commands import Abandon, Command, Confirm, Fail
+from services.lobby.conditions import Moot
+from services.lobby.evolve import INSUFFICIENT_CHIPS, START, rules_of
 from services.lobby.model import BotLevel, Event, Phase, Seat, Table
 from services.lobby.variants import write_game_options
 from services.runtime import log
@@ -67,7 +66,7 @@ class Unpaid(Exception):
 
 
 class Starter:
-    """Works off starts and idle tables. `tries_max` bounds how often a start is tried."""
+    """Works off starts. `tries_max` bounds how often a start is tried."""
 
     def __init__(
         self,
@@ -86,25 +85,13 @@ class Starter:
         self._tries_max = tries_max
 
     async def handle(self, kind: str, claimed: Claimed) -> None:
-        """Take a start as far as it goes, or close an idle table; raises Refused to try again."""
+        """Take a start as far as it goes; raises Refused to try again."""
+        if kind != START:
+            raise ValueError(f"no such work: {kind}")
         try:
-            if kind == START:
-                await self._carry(claimed.stream, UUID(claimed.key), claimed.attempts)
-            elif kind == IDLE:
-                await self._close_idle(claimed.stream, claimed.version)
-            else:
-                raise ValueError(f"no such work: {kind}")
+            await self._carry(claimed.stream, UUID(claimed.key), claimed.attempts)
         except Moot:
             log.get().info("work_moot", table=claimed.stream, kind=kind)
-
-    async def _close_idle(self, table_id: UUID, version: int) -> None:
-        await self._tables.transact(
-            table_id,
-            CloseIdle(version),
-            request_id=f"idle:{version}",
-            body_hash=hashlib.sha256(b"idle").digest(),
-        )
-        log.get().info("idle_table_closed", table=table_id)
 
     async def _carry(self, table_id: UUID, game: UUID, attempts: int) -> None:
         table = (await self._tables.load(table_id)).state

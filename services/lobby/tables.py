@@ -2,8 +2,9 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 from weakref import WeakValueDictionary
 
@@ -11,14 +12,15 @@ from google.protobuf.message import Message
 from kozyr.lobby.v1 import lobby_pb2
 
 from services.kernel.decider import Decider
-from services.kernel.errors import Refused, precondition
+from services.kernel.errors import Refused, invalid, precondition
 from services.lobby import codec, domain
 from services.lobby.bots import new_bot
 from services.lobby.choices import Choices
 from services.lobby.commands import AddBot, Bot, Command, EndGame, Open, TakeSeat
-from services.lobby.evolve import evolve, plan, tag_of_player
+from services.lobby.evolve import Limits, evolve, plan, tag_of_player
 from services.lobby.model import Event, Rules, Table
 from services.lobby.players import Players
+from services.lobby.seeing import require_sight, table_not_found
 from services.lobby.views import players_at, table_view
 from services.runtime.fingerprint import fingerprint
 from services.runtime.moments import new_id
@@ -31,15 +33,20 @@ SCAN_MAX = 200
 """The most tables looked at for one page, or for one free seat."""
 SCAN_STEP = 50
 
-DECIDER: Decider[Table, Command, Event] = Decider(
-    initial=Table(),
-    decide=domain.decide,
-    evolve=evolve,
-    encode=codec.encode,
-    decode=codec.decode,
-    plan=plan,
-)
-"""How a table decides, evolves and is written down."""
+
+def decider(limits: Limits) -> Decider[Table, Command, Event]:
+    """How a table decides, evolves and is written down, where these limits hold."""
+    return Decider(
+        initial=Table(),
+        decide=domain.decide,
+        evolve=evolve,
+        encode=codec.encode,
+        decode=codec.decode,
+        plan=partial(plan, limits=limits),
+    )
+
+
+DECIDER = decider(Limits())
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +110,10 @@ class Tables:
     async def see(self, table_id: UUID, viewer: UUID | None, code: str = "") -> Table:
         """The table, if `viewer` (None: an operator or a service) may know of it."""
         table = (await self._streams.load(table_id)).state
-        if table.rules is None or not (viewer is None or domain.may_see(table, viewer, code)):
-            raise domain.table_not_found()
+        if viewer is not None:
+            require_sight(table, viewer, code)
+        elif table.rules is None:
+            raise table_not_found()
         return table
 
     async def show(self, table_id: UUID, table: Table, viewer: UUID | None) -> lobby_pb2.Table:
@@ -152,6 +161,14 @@ class Tables:
             player = new_bot(bot.player, names)
             names.add(player.name)
             await self._players.add_bots([player])
+
+    async def require_people(self, named: Mapping[str, UUID]) -> None:
+        """Raise Refused naming the field unless all of these, by field, are players and no bots."""
+        known = await self._players.find(named.values())
+        for field, player in named.items():
+            found = known.get(player)
+            if found is None or found.bot or found.erased:
+                raise invalid(field, "is no player who could come", "NO_SUCH_PLAYER")
 
     def seating(self, player: UUID) -> asyncio.Lock:
         """Held while a player is counted and sits down: one at a time, so that tables taken at once

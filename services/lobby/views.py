@@ -8,8 +8,9 @@ from kozyr.lobby.v1 import identity_pb2, lobby_pb2, talk_pb2
 
 from services.lobby.erasures import Erasure
 from services.lobby.evolve import rules_of
-from services.lobby.model import Phase, Rules, Seat, Table, Variant
+from services.lobby.model import Phase, Rules, Seat, Table, Variant, Visibility
 from services.lobby.players import Player
+from services.lobby.seeing import kick_of
 from services.lobby.talk import Line
 from services.lobby.variants import write_game_options
 from services.runtime.moments import timestamp
@@ -20,14 +21,16 @@ def table_view(
 ) -> lobby_pb2.Table:
     """The table as `viewer` (None: nobody who could sit there) sees it.
 
-    The invite code is for those who sit there; everything else is for whoever may see the table.
+    The invite code and who was invited is for those who sit there, who was sent away for the host,
+    and why for him who was; everything else is for whoever may see the table.
     """
     rules = rules_of(table)
     seated = viewer is not None and table.seat_of(viewer) is not None
+    private = rules.visibility is Visibility.PRIVATE
     view = lobby_pb2.Table(
         table_id=str(table_id),
         host_id=str(table.host),
-        rules=_rules_view(rules),
+        rules=_rules_view(rules, seated=seated),
         state=lobby_pb2.TableState.ValueType(table.phase),
         seats=[_seat_view(table, n, seat, names) for n, seat in enumerate(table.seats)],
         game_id=str(table.game or ""),
@@ -37,10 +40,14 @@ def table_view(
             lobby_pb2.SeriesLine(player_id=str(t.player), wins=t.wins, losses=t.losses)
             for t in table.series
         ],
-        invite_code=rules.invite_code if seated else "",
+        invite_code=rules.invite_code if seated and private else "",
         start_failure=table.failure,
         version=table.version,
     )
+    if viewer is not None:
+        view.kicked = lobby_pb2.KickReason.ValueType(kick_of(table, viewer))
+        if viewer == table.host:
+            view.kicked_player_ids.extend(str(each.player) for each in table.kicked)
     view.opened_time.CopyFrom(timestamp(table.opened_at))
     return view
 
@@ -91,13 +98,12 @@ def erasure_view(erasure: Erasure, *, operator: bool) -> identity_pb2.Erasure:
     return view
 
 
-def _rules_view(rules: Rules) -> lobby_pb2.TableRules:
-    private, public = lobby_pb2.VISIBILITY_PRIVATE, lobby_pb2.VISIBILITY_PUBLIC
+def _rules_view(rules: Rules, *, seated: bool) -> lobby_pb2.TableRules:
     return lobby_pb2.TableRules(
         options=write_game_options(rules.variant, rules.options),
         seats=rules.seats,
         turn_ms=rules.turn_ms,
-        visibility=public if rules.listed else private,
+        visibility=lobby_pb2.Visibility.ValueType(rules.visibility),
         spectators=rules.spectators,
         absent_policy=variant_pb2.AbsentPolicy.ValueType(rules.absent),
         buy_in_min=rules.buy_in_min,
@@ -108,6 +114,8 @@ def _rules_view(rules: Rules) -> lobby_pb2.TableRules:
         bot_after=rules.bot_after,
         no_hints=rules.no_hints,
         no_chat=rules.no_chat,
+        no_bots=rules.no_bots,
+        invited_player_ids=[str(player) for player in rules.invited] if seated else [],
     )
 
 
@@ -126,4 +134,5 @@ def _seat_view(
         ready=seat.ready,
         problem=seat.problem,
         in_game=table.phase in {Phase.STARTING, Phase.PLAYING} and number in table.playing,
+        rematch=seat.again,
     )

@@ -308,6 +308,18 @@ class Settings(BaseSettings):
     talk_table_max: int = Field(
         default=30, ge=1, le=10_000, description="Lines all players of a table may say in it."
     )
+    table_idle_ms: int = Field(
+        default=3_600_000,
+        ge=1_000,
+        le=30 * 86_400_000,
+        description="A waiting table where nothing happens for this long closes.",
+    )
+    table_unready_ms: int = Field(
+        default=600_000,
+        ge=1_000,
+        le=30 * 86_400_000,
+        description="Who sits at a waiting table and is not ready for this long loses his seat.",
+    )
 
     ai_workers: int = Field(
         default=2, ge=1, le=64, description="Processes that think about bots' moves."

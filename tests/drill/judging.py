@@ -24,7 +24,7 @@ from tests.drill.witness import Acknowledged, Record
 
 DueLeft = Callable[[], Awaitable[list[tuple[str, str, int]]]]
 """The due work there is but the closing of tables that wait: service, kind, how many rows."""
-DUE = "SELECT kind, count(*) FROM work WHERE kind <> 'idle' GROUP BY kind"
+DUE = "SELECT kind, count(*) FROM work WHERE kind NOT IN ('idle', 'unready') GROUP BY kind"
 WORKING = ("game", "lobby")
 """Services that have due work."""
 PAGE = 500

@@ -342,7 +342,7 @@ class Judge:
         left = []
         for name in ("game", "lobby"):
             # A table that waits has a row that closes it after a day; it is nothing left undone.
-            due = "SELECT kind, key, attempts FROM work WHERE kind <> 'idle'"
+            due = "SELECT kind, key, attempts FROM work WHERE kind NOT IN ('idle', 'unready')"
             rows = self._raw[name].execute(due).fetchall()
             left += [f"due {name} {row}" for row in rows]
         running = self._raw["game"].execute("SELECT stream FROM heads WHERE NOT ended").fetchall()

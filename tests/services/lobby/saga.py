@@ -9,18 +9,20 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from services.kernel.envelope import Claimed
 from services.kernel.errors import Kind, Refused, unavailable
 from services.lobby.accounts import Accounts
 from services.lobby.choices import Choices
 from services.lobby.commands import AddBot, Command, Open, SetReady, TakeSeat
 from services.lobby.erasing import Erasing
 from services.lobby.erasures import Erasures
-from services.lobby.evolve import IDLE_MS
+from services.lobby.evolve import START
 from services.lobby.model import Event, Phase, Rules, Table
 from services.lobby.players import Players
 from services.lobby.server import FOLDERS
 from services.lobby.start import Starter
 from services.lobby.tables import DECIDER, Tables
+from services.lobby.timers import Timers
 from services.runtime.clients import Client
 from services.runtime.clients import Peers as PeerClients
 from services.runtime.database import open_engine
@@ -36,6 +38,8 @@ GAME = UUID(int=0x6A3E)
 TRIES_MAX = 3
 LEASE_MS = 25_000
 TOKENS_MS = 900_000
+SOON_MS = 300_000
+"""What is due later has nothing to do with a start."""
 
 
 class Fault(Enum):
@@ -178,9 +182,14 @@ class Rig:
         return (await self.streams.load(TABLE)).state
 
     async def is_idle(self) -> bool:
-        """Whether nothing is due but the closing of a table that waits."""
+        """Whether nothing is due but what comes of waiting long."""
         next_ms = await self.store.next_due_ms()
-        return next_ms is None or next_ms > IDLE_MS // 2
+        return next_ms is None or next_ms > SOON_MS
+
+    async def handle(self, claimed: Claimed) -> None:
+        """Do what is due."""
+        worker = self.starter if claimed.kind == START else Timers(self.tables)
+        await worker.handle(claimed.kind, claimed)
 
     async def work(self, rounds: int = 60) -> int:
         """Work off what is due, dying and living again as the script says; how many rounds."""
@@ -192,7 +201,7 @@ class Rig:
                 self.clock += 2_000_000
                 continue
             try:
-                await self.starter.handle(claimed[0].kind, claimed[0])
+                await self.handle(claimed[0])
                 await self.store.drop(claimed[0])
             except Refused:
                 await self.store.postpone(claimed[0], 500)

@@ -11,7 +11,9 @@ from services.runtime.access import LOBBY
 from tests.services.lobby.hall import Guest, Hall, azi, durak, full_table, is_in, report
 
 NOWHERE = "00000000-0000-7000-8000-000000000000"
+NOBODY = "00000000-0000-7000-8000-00000000000a"
 EASY = variant_pb2.BOT_LEVEL_EASY
+INVITED = pb.VISIBILITY_INVITED
 AT_A_TABLE = {
     "GetTable": pb.GetTableRequest(),
     "TakeSeat": pb.TakeSeatRequest(),
@@ -20,6 +22,11 @@ AT_A_TABLE = {
     "RemoveBot": pb.RemoveBotRequest(),
     "SetReady": pb.SetReadyRequest(ready=True),
     "StartGame": pb.StartGameRequest(),
+    "Rematch": pb.RematchRequest(),
+    "KickPlayer": pb.KickPlayerRequest(player_id=NOBODY, kick_reason=pb.KICK_REASON_OTHER),
+    "InvitePlayer": pb.InvitePlayerRequest(player_id=NOBODY),
+    "UninvitePlayer": pb.UninvitePlayerRequest(player_id=NOBODY),
+    "HandOverHost": pb.HandOverHostRequest(player_id=NOBODY),
     "TopUp": pb.TopUpRequest(chips=1),
     "CloseTable": pb.CloseTableRequest(),
 }
@@ -118,6 +125,14 @@ async def test_table_rules_are_checked_field_by_field(hall: Hall) -> None:
         (durak(absent_policy=variant_pb2.ABSENT_POLICY_BOT, bot_after=11), "rules.bot_after"),
         (durak(bot_after=1), "rules.bot_after"),
         (durak(buy_in_min=1), "rules.buy_in_min"),
+        (durak(no_bots=True, absent_policy=2), "rules.absent_policy"),
+        (durak(invited_player_ids=[NOBODY]), "rules.invited_player_ids"),
+        (durak(visibility=INVITED, invited_player_ids=["x"]), "rules.invited_player_ids[0]"),
+        (
+            durak(visibility=INVITED, invited_player_ids=[nino.player_id, NOBODY]),
+            "rules.invited_player_ids[1]",
+        ),
+        (durak(visibility=INVITED, invited_player_ids=[NOBODY] * 33), "rules.invited_player_ids"),
         (durak(buy_in_max=1), "rules.buy_in_max"),
         (azi(buy_in_min=9), "rules.buy_in_min"),
         (azi(buy_in_min=-1), "rules.buy_in_min"),
@@ -143,6 +158,12 @@ async def test_other_fields_are_checked(hall: Hall) -> None:
         (pb.AddBotRequest(table_id=table), "level"),
         (pb.AddBotRequest(table_id=table, level=EASY, seat=9), "seat"),
         (pb.AddBotRequest(table_id=table, level=EASY, buy_in=-1), "buy_in"),
+        (pb.KickPlayerRequest(table_id=table, kick_reason=pb.KICK_REASON_OTHER), "player_id"),
+        (pb.KickPlayerRequest(table_id=table, player_id=NOBODY), "kick_reason"),
+        (pb.InvitePlayerRequest(table_id=table, player_id="x"), "player_id"),
+        (pb.InvitePlayerRequest(table_id=table, player_id=NOBODY), "player_id"),
+        (pb.UninvitePlayerRequest(table_id=table), "player_id"),
+        (pb.HandOverHostRequest(table_id=table), "player_id"),
         (pb.TopUpRequest(table_id=table), "chips"),
         (pb.TopUpRequest(table_id=table, chips=-5), "chips"),
         (pb.TopUpRequest(table_id=table, chips=2**63 - 1), "chips"),

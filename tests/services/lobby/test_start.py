@@ -11,9 +11,9 @@ import pytest
 
 from services.kernel.errors import Kind, Refused, invalid, precondition
 from services.kernel.seats import AbsentPolicy
-from services.lobby.commands import Open, SetReady, TakeSeat
-from services.lobby.evolve import IDLE_MS, TAG_OPEN
-from services.lobby.model import BotLevel, Phase, Table
+from services.lobby.commands import EndGame, LeaveSeat, Open, Rematch, SetReady, TakeSeat
+from services.lobby.evolve import FILL, TAG_OPEN, UNREADY, Limits
+from services.lobby.model import BotLevel, Phase, Table, Wish
 from services.lobby.start import SERVICES_UNAVAILABLE, game_request, reservation_id
 from tests.services.lobby.peers import WELCOME, Peers, peers
 from tests.services.lobby.saga import GAME, TABLE, TRIES_MAX, Fault, Rig, Script, begin, rig
@@ -309,19 +309,20 @@ async def listed(lobby: Rig) -> list[UUID]:
     return [head.stream for head in await lobby.store.tagged(TAG_OPEN, ended=False)]
 
 
-async def test_a_table_where_nothing_happens_closes_after_a_day(others: Peers) -> None:
+async def test_a_table_where_nothing_happens_closes(others: Peers) -> None:
     """Whatever happens there puts it off; then it leaves the lists, and nothing more is due."""
+    idle_us = Limits().idle_ms * 1_000
     async with rig(others, no_fault) as lobby:
-        await lobby.do(Open(player(0), azi_rules(2), 0, GAME), 0)
-        lobby.clock += IDLE_MS * 1_000 - 1
+        await lobby.do(Open(player(0), durak_rules(3), 0, GAME, ready=True), 0)
+        lobby.clock += idle_us - 1
         assert not await lobby.store.claim("test", 1, 1_000)
-        await lobby.do(SetReady(player(0), True, GAME), 1)
-        lobby.clock += IDLE_MS * 1_000 - 1
+        await lobby.do(TakeSeat(player(1), None, 0, "", GAME, ready=True), 1)
+        lobby.clock += idle_us - 1
         assert not await lobby.store.claim("test", 1, 1_000)
         assert await listed(lobby) == [TABLE]
         lobby.clock += 1
         (claimed,) = await lobby.store.claim("test", 1, 1_000)
-        await lobby.starter.handle(claimed.kind, claimed)
+        await lobby.handle(claimed)
         assert (await lobby.table()).phase is Phase.CLOSED
         assert await listed(lobby) == []
         assert await lobby.store.next_due_ms() is None
@@ -329,17 +330,79 @@ async def test_a_table_where_nothing_happens_closes_after_a_day(others: Peers) -
 
 async def test_a_table_that_has_moved_on_or_plays_is_not_idle(others: Peers) -> None:
     """A row claimed before somebody came back closes nothing; a game is never closed."""
+    limits = Limits()
     async with rig(others, no_fault) as lobby:
-        await lobby.do(Open(player(0), azi_rules(2), 0, GAME), 0)
-        lobby.clock += IDLE_MS * 1_000
+        await lobby.do(Open(player(0), azi_rules(2), 0, GAME, ready=True), 0)
+        lobby.clock += limits.idle_ms * 1_000
         (claimed,) = await lobby.store.claim("test", 1, 1_000)
         await lobby.do(TakeSeat(player(1), None, 0, "", GAME), 1)
-        await lobby.starter.handle(claimed.kind, claimed)
+        await lobby.handle(claimed)
         await lobby.store.drop(claimed)
         assert (await lobby.table()).phase is Phase.WAITING
-        assert await lobby.store.next_due_ms() == IDLE_MS
-        for number in range(2):
-            await lobby.do(SetReady(player(number), True, GAME), 2 + number)
+        assert await lobby.store.next_due_ms() == limits.unready_ms
+        await lobby.do(SetReady(player(1), True, GAME), 2)
         await lobby.work()
         assert (await lobby.table()).phase is Phase.PLAYING
         assert await lobby.store.next_due_ms() is None
+
+
+async def test_who_is_not_ready_for_long_loses_his_seat_whatever_the_worker_dies_of(
+    others: Peers,
+) -> None:
+    """The others do not wait for him: the game that they agreed on starts. Twice is once."""
+    unready_us = Limits().unready_ms * 1_000
+    async with rig(others, no_fault) as lobby:
+        await begin(lobby, durak_rules(3), persons=3, bots=0)
+        await lobby.work()
+        await lobby.do(EndGame(GAME, False, (), None, frozenset()), 300)
+        lobby.clock += unready_us - 1
+        for number in (0, 2):
+            await lobby.do(Rematch(player(number), player(9)), 400 + number)
+        assert not await lobby.store.claim("test", 1, 1_000)
+        lobby.clock += 1
+        (claimed,) = await lobby.store.claim("test", 1, 1_000)
+        await lobby.handle(claimed)
+        await lobby.close()
+        await lobby.open()  # it died before it had dropped the row
+        lobby.clock += 2_000_000
+        table = await lobby.table()
+        assert (table.phase, table.playing) == (Phase.STARTING, (0, 2))
+        assert table.seats[1] is None
+        for again in await lobby.store.claim("test", 8, 1_000):
+            if again.kind == UNREADY:
+                await lobby.handle(again)
+        assert await lobby.table() == table
+
+
+async def test_bots_sit_down_after_the_wait_that_was_wished_for(others: Peers) -> None:
+    """People who come meanwhile sit first; a lobby that dies in between changes nothing."""
+    wish = Wish(BotLevel.NORMAL, 7_000)
+    async with rig(others, no_fault) as lobby:
+        rules = durak_rules(4)
+        await lobby.do(Open(player(0), rules, 0, GAME, ready=True, wish=wish), 0)
+        lobby.clock += 4_000_000
+        await lobby.do(TakeSeat(player(1), None, 0, "", GAME, ready=True), 1)
+        await lobby.close()
+        await lobby.open()
+        lobby.clock += 3_000_000 - 1
+        assert not await lobby.store.claim("test", 1, 1_000)
+        lobby.clock += 1
+        (claimed,) = await lobby.store.claim("test", 1, 1_000)
+        assert claimed.kind == FILL
+        await asyncio.gather(lobby.handle(claimed), lobby.handle(claimed))
+        table = await lobby.table()
+        assert [s and s.bot for s in table.seats] == [0, 0, BotLevel.NORMAL, BotLevel.NORMAL]
+        assert table.phase is Phase.STARTING
+        names = await lobby.players.find(s.player for _, s in table.taken() if s.bot)
+        assert len({each.name for each in names.values()}) == 2
+
+
+async def test_who_leaves_takes_his_wish_with_him(others: Peers) -> None:
+    """No bots come for those who stay and wished for none."""
+    wish = Wish(BotLevel.EASY, 7_000)
+    async with rig(others, no_fault) as lobby:
+        await lobby.do(Open(player(0), durak_rules(4), 0, GAME, ready=True), 0)
+        await lobby.do(TakeSeat(player(1), None, 0, "", GAME, ready=True, wish=wish), 1)
+        assert await lobby.store.next_due_ms() == 7_000
+        await lobby.do(LeaveSeat(player(1), GAME), 2)
+        assert await lobby.store.next_due_ms() == Limits().idle_ms

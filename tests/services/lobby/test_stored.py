@@ -11,6 +11,10 @@ from services.lobby.model import (
     GameEnded,
     GameStarted,
     HostChanged,
+    KickReason,
+    LeftCause,
+    PlayerInvited,
+    PlayerUninvited,
     ReadySet,
     SeatLeft,
     SeatOutcome,
@@ -21,6 +25,7 @@ from services.lobby.model import (
     TableClosed,
     TableOpened,
     ToppedUp,
+    Wish,
 )
 from tests.services.lobby.tables import azi_rules, durak_rules, game, player
 from tests.services.lobby.test_table_laws import recorded
@@ -29,7 +34,10 @@ GOLDEN = Path(__file__).with_name("stored_events.txt")
 """Lines of name, schema and payload in hexadecimal. Lines are added, never changed."""
 
 EVENTS: tuple[Event, ...] = (
-    TableOpened(player(0), azi_rules(6, fee=5, listed=False, invite_code="abcdefgh23456722")),
+    TableOpened(
+        player(0),
+        azi_rules(6, fee=5, listed=False, invite_code="abcdefgh23456722"),
+    ),
     TableOpened(player(0), durak_rules(4)),
     SeatTaken(3, player(1), BotLevel.PERSON, 100),
     SeatTaken(0, UUID(int=2), BotLevel.HARD, 0),
@@ -47,7 +55,29 @@ EVENTS: tuple[Event, ...] = (
     GameEnded(game(1), False, (), player(1)),
     TableClosed(),
 )
-WRITTEN = (*EVENTS[2:], *EVENTS[:2])
+SINCE: tuple[Event, ...] = (
+    TableOpened(
+        player(0),
+        durak_rules(
+            3,
+            listed=False,
+            by_invitation=True,
+            invite_code="abcdefgh23456722",
+            no_bots=True,
+            invited=(player(1), player(2)),
+        ),
+    ),
+    SeatTaken(1, player(1), BotLevel.PERSON, 5, Wish(BotLevel.NORMAL, 20_000)),
+    SeatTaken(1, player(1), BotLevel.PERSON, 5, Wish(BotLevel.EASY, 0)),
+    SeatLeft(2, LeftCause.KICKED, KickReason.CONDUCT),
+    SeatLeft(2, LeftCause.UNREADY),
+    SeatLeft(0, LeftCause.CHIPS),
+    ReadySet(1, True, again=True),
+    PlayerInvited(player(3)),
+    PlayerUninvited(player(3)),
+)
+"""What release 0.2.0 added."""
+WRITTEN = (*EVENTS[2:], *EVENTS[:2], *SINCE)
 """In the order of the lines: a table's options have grown since its first two were written."""
 
 

@@ -18,7 +18,8 @@ from services.lobby.commands import (
     StartGame,
     TopUp,
 )
-from services.lobby.domain import Moot, decide, may_see
+from services.lobby.conditions import Moot
+from services.lobby.domain import decide
 from services.lobby.evolve import START, plan
 from services.lobby.model import (
     BotLevel,
@@ -36,6 +37,7 @@ from services.lobby.model import (
     TableOpened,
     ToppedUp,
 )
+from services.lobby.seeing import may_see
 from tests.services.lobby.tables import (
     G,
     azi_rules,
@@ -117,7 +119,7 @@ def test_a_private_table_does_not_exist_without_its_code() -> None:
     stranger: list[Command] = [
         sit(9),
         sit(9, code="abd"),
-        LeaveSeat(player(9)),
+        LeaveSeat(player(9), G),
         AddBot(player(9), bot(1), None, 0, G),
         RemoveBot(player(9), 0),
         ready(9),
@@ -148,7 +150,7 @@ def test_what_only_the_host_may_do_is_refused_to_others() -> None:
 def test_what_only_the_seated_may_do_is_refused_to_others() -> None:
     """Leaving, being ready and topping up need a seat."""
     table = given(opened(durak_rules(3), 1))
-    for command in (LeaveSeat(player(9)), ready(9), TopUp(player(9), 1)):
+    for command in (LeaveSeat(player(9), G), ready(9), TopUp(player(9), 1)):
         assert refusal(table, command) == "NOT_SEATED"
 
 
@@ -159,7 +161,7 @@ def test_a_closed_table_stays_closed() -> None:
         events, closed = when(table, Close(closer))
         assert events == [TableClosed()]
         assert plan(table, closed).ended
-        commands: list[Command] = [sit(2), ready(1), LeaveSeat(player(1)), Close(None)]
+        commands: list[Command] = [sit(2), ready(1), LeaveSeat(player(1), G), Close(None)]
         for command in [*commands, Close(player(0))]:
             assert refusal(closed, command) == "TABLE_CLOSED"
 
@@ -181,9 +183,9 @@ def test_a_bot_sits_down_ready_and_is_taken_away() -> None:
 def test_the_next_person_clockwise_becomes_host() -> None:
     """A bot never does."""
     table = given(opened(durak_rules(4), 1, 2))
-    _, table = when(table, LeaveSeat(player(1)))
+    _, table = when(table, LeaveSeat(player(1), G))
     _, table = when(table, AddBot(player(0), bot(1), 1, 0, G))
-    events, table = when(table, LeaveSeat(player(0)))
+    events, table = when(table, LeaveSeat(player(0), G))
     assert events == [SeatLeft(0), HostChanged(player(2))]
     assert table.host == player(2)
 
@@ -192,7 +194,7 @@ def test_the_table_closes_when_the_last_person_leaves() -> None:
     """Bots do not keep a table open."""
     table = given(opened(durak_rules(3)))
     _, table = when(table, AddBot(player(0), bot(1), None, 0, G))
-    events, table = when(table, LeaveSeat(player(0)))
+    events, table = when(table, LeaveSeat(player(0), G))
     assert events == [SeatLeft(0), TableClosed()]
 
 
@@ -235,7 +237,7 @@ def test_nothing_moves_while_a_game_starts_or_runs() -> None:
     _, running = when(table, Confirm(G))
     for state in (table, running):
         for command in (
-            LeaveSeat(player(1)),
+            LeaveSeat(player(1), G),
             RemoveBot(player(0), 2),
             SetReady(player(1), False, G),
             ready(1),
@@ -256,7 +258,7 @@ def test_a_newcomer_waits_for_the_next_game() -> None:
     assert table.playing == (0, 1)
     assert refusal(table, ready(2)) == "GAME_RUNNING"
     assert when(table, TopUp(player(2), 10))[0] == [ToppedUp(2, 10)]
-    assert when(table, LeaveSeat(player(2)))[0] == [SeatLeft(2)]
+    assert when(table, LeaveSeat(player(2), G))[0] == [SeatLeft(2)]
 
 
 def test_a_start_is_confirmed_once() -> None:

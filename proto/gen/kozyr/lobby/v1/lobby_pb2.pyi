@@ -34,6 +34,8 @@ class _VisibilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Visibility
     """Listed; anybody may sit down."""
     VISIBILITY_PRIVATE: _Visibility.ValueType  # 2
     """Not listed; the invite code lets one sit down."""
+    VISIBILITY_INVITED: _Visibility.ValueType  # 3
+    """Only for players whom the host named; for everybody else there is no such table."""
 
 class Visibility(_Visibility, metaclass=_VisibilityEnumTypeWrapper):
     """Who may find a table."""
@@ -44,7 +46,69 @@ VISIBILITY_PUBLIC: Visibility.ValueType  # 1
 """Listed; anybody may sit down."""
 VISIBILITY_PRIVATE: Visibility.ValueType  # 2
 """Not listed; the invite code lets one sit down."""
+VISIBILITY_INVITED: Visibility.ValueType  # 3
+"""Only for players whom the host named; for everybody else there is no such table."""
 Global___Visibility: _TypeAlias = Visibility  # noqa: Y015
+
+class _KickReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _KickReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_KickReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    KICK_REASON_UNSPECIFIED: _KickReason.ValueType  # 0
+    """Not given."""
+    KICK_REASON_ABSENT: _KickReason.ValueType  # 1
+    """He does not get ready."""
+    KICK_REASON_CONDUCT: _KickReason.ValueType  # 2
+    """How he behaves."""
+    KICK_REASON_SEAT_NEEDED: _KickReason.ValueType  # 3
+    """His seat is for somebody else."""
+    KICK_REASON_OTHER: _KickReason.ValueType  # 4
+    """Something else."""
+
+class KickReason(_KickReason, metaclass=_KickReasonEnumTypeWrapper):
+    """Why a host sends somebody away."""
+
+KICK_REASON_UNSPECIFIED: KickReason.ValueType  # 0
+"""Not given."""
+KICK_REASON_ABSENT: KickReason.ValueType  # 1
+"""He does not get ready."""
+KICK_REASON_CONDUCT: KickReason.ValueType  # 2
+"""How he behaves."""
+KICK_REASON_SEAT_NEEDED: KickReason.ValueType  # 3
+"""His seat is for somebody else."""
+KICK_REASON_OTHER: KickReason.ValueType  # 4
+"""Something else."""
+Global___KickReason: _TypeAlias = KickReason  # noqa: Y015
+
+class _LeftCause:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LeftCauseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LeftCause.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LEFT_CAUSE_UNSPECIFIED: _LeftCause.ValueType  # 0
+    """By who sat there, or it was a bot that was taken away."""
+    LEFT_CAUSE_KICKED: _LeftCause.ValueType  # 1
+    """The host sent him away."""
+    LEFT_CAUSE_UNREADY: _LeftCause.ValueType  # 2
+    """He was not ready for too long."""
+    LEFT_CAUSE_CHIPS: _LeftCause.ValueType  # 3
+    """He does not have the chips."""
+
+class LeftCause(_LeftCause, metaclass=_LeftCauseEnumTypeWrapper):
+    """Why a seat was left."""
+
+LEFT_CAUSE_UNSPECIFIED: LeftCause.ValueType  # 0
+"""By who sat there, or it was a bot that was taken away."""
+LEFT_CAUSE_KICKED: LeftCause.ValueType  # 1
+"""The host sent him away."""
+LEFT_CAUSE_UNREADY: LeftCause.ValueType  # 2
+"""He was not ready for too long."""
+LEFT_CAUSE_CHIPS: LeftCause.ValueType  # 3
+"""He does not have the chips."""
+Global___LeftCause: _TypeAlias = LeftCause  # noqa: Y015
 
 class _TableState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -98,6 +162,8 @@ class TableRules(_message.Message):
     BOT_AFTER_FIELD_NUMBER: _builtins.int
     NO_HINTS_FIELD_NUMBER: _builtins.int
     NO_CHAT_FIELD_NUMBER: _builtins.int
+    NO_BOTS_FIELD_NUMBER: _builtins.int
+    INVITED_PLAYER_IDS_FIELD_NUMBER: _builtins.int
     seats: _builtins.int
     """How many seats."""
     turn_ms: _builtins.int
@@ -126,9 +192,15 @@ class TableRules(_message.Message):
     """Whether players are given no hints."""
     no_chat: _builtins.bool
     """Whether nobody says anything at the table, be it messages or emotes."""
+    no_bots: _builtins.bool
+    """No bot sits at this table, nor plays for a seat that does not move in time."""
     @_builtins.property
     def options(self) -> _variant_pb2.GameOptions:
         """Rule options; their kind says which game it is."""
+
+    @_builtins.property
+    def invited_player_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """VISIBILITY_INVITED: who may come, 32 at most, the host aside. Shown to those who sit there."""
 
     def __init__(
         self,
@@ -147,10 +219,12 @@ class TableRules(_message.Message):
         bot_after: _builtins.int = ...,
         no_hints: _builtins.bool = ...,
         no_chat: _builtins.bool = ...,
+        no_bots: _builtins.bool = ...,
+        invited_player_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_policy", b"absent_policy", "bot_after", b"bot_after", "buy_in_max", b"buy_in_max", "buy_in_min", b"buy_in_min", "no_chat", b"no_chat", "no_hints", b"no_hints", "no_series", b"no_series", "options", b"options", "seats", b"seats", "spectator_delay", b"spectator_delay", "spectators", b"spectators", "time_bank_ms", b"time_bank_ms", "turn_ms", b"turn_ms", "visibility", b"visibility"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_policy", b"absent_policy", "bot_after", b"bot_after", "buy_in_max", b"buy_in_max", "buy_in_min", b"buy_in_min", "invited_player_ids", b"invited_player_ids", "no_bots", b"no_bots", "no_chat", b"no_chat", "no_hints", b"no_hints", "no_series", b"no_series", "options", b"options", "seats", b"seats", "spectator_delay", b"spectator_delay", "spectators", b"spectators", "time_bank_ms", b"time_bank_ms", "turn_ms", b"turn_ms", "visibility", b"visibility"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -170,6 +244,7 @@ class TableSeat(_message.Message):
     READY_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
     IN_GAME_FIELD_NUMBER: _builtins.int
+    REMATCH_FIELD_NUMBER: _builtins.int
     seat: _builtins.int
     """The seat's number at the table, from 0."""
     player_id: _builtins.str
@@ -190,6 +265,8 @@ class TableSeat(_message.Message):
     """Whether the seat takes part in the game being opened or played. The game numbers these seats
     from 0 in the order of the table.
     """
+    rematch: _builtins.bool
+    """Whether the player wants another game with those of the last one."""
     def __init__(
         self,
         *,
@@ -201,10 +278,11 @@ class TableSeat(_message.Message):
         ready: _builtins.bool = ...,
         problem: _builtins.str = ...,
         in_game: _builtins.bool = ...,
+        rematch: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bot_level", b"bot_level", "display_name", b"display_name", "in_game", b"in_game", "player_id", b"player_id", "problem", b"problem", "ready", b"ready", "seat", b"seat", "stack", b"stack"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bot_level", b"bot_level", "display_name", b"display_name", "in_game", b"in_game", "player_id", b"player_id", "problem", b"problem", "ready", b"ready", "rematch", b"rematch", "seat", b"seat", "stack", b"stack"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -259,6 +337,8 @@ class Table(_message.Message):
     START_FAILURE_FIELD_NUMBER: _builtins.int
     OPENED_TIME_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    KICKED_FIELD_NUMBER: _builtins.int
+    KICKED_PLAYER_IDS_FIELD_NUMBER: _builtins.int
     table_id: _builtins.str
     """Its id, a UUID."""
     host_id: _builtins.str
@@ -277,6 +357,8 @@ class Table(_message.Message):
     """Why the last start failed, an UPPER_SNAKE word; empty if it did not."""
     version: _builtins.int
     """The version of the table's log."""
+    kicked: Global___KickReason.ValueType
+    """Why the host sent the caller away, who may not sit down here; unspecified if he did not."""
     @_builtins.property
     def rules(self) -> Global___TableRules:
         """What the host decided, defaults filled in."""
@@ -292,6 +374,10 @@ class Table(_message.Message):
     @_builtins.property
     def opened_time(self) -> _timestamp_pb2.Timestamp:
         """When the table was opened."""
+
+    @_builtins.property
+    def kicked_player_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Who else may not sit down, having been sent away; shown to the host."""
 
     def __init__(
         self,
@@ -309,10 +395,12 @@ class Table(_message.Message):
         start_failure: _builtins.str = ...,
         opened_time: _timestamp_pb2.Timestamp | None = ...,
         version: _builtins.int = ...,
+        kicked: Global___KickReason.ValueType = ...,
+        kicked_player_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["opened_time", b"opened_time", "rules", b"rules"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id", "games_played", b"games_played", "host_id", b"host_id", "invite_code", b"invite_code", "last_winner_id", b"last_winner_id", "opened_time", b"opened_time", "rules", b"rules", "seats", b"seats", "series", b"series", "start_failure", b"start_failure", "state", b"state", "table_id", b"table_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id", "games_played", b"games_played", "host_id", b"host_id", "invite_code", b"invite_code", "kicked", b"kicked", "kicked_player_ids", b"kicked_player_ids", "last_winner_id", b"last_winner_id", "opened_time", b"opened_time", "rules", b"rules", "seats", b"seats", "series", b"series", "start_failure", b"start_failure", "state", b"state", "table_id", b"table_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1090,6 +1178,276 @@ class StartGameResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StartGameResponse: _TypeAlias = StartGameResponse  # noqa: Y015
+
+@_typing.final
+class RematchRequest(_message.Message):
+    """Another game."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TABLE_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    table_id: _builtins.str
+    """The table."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        table_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "table_id", b"table_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RematchRequest: _TypeAlias = RematchRequest  # noqa: Y015
+
+@_typing.final
+class RematchResponse(_message.Message):
+    """The table after it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def table(self) -> Global___Table:
+        """The table."""
+
+    def __init__(
+        self,
+        *,
+        table: Global___Table | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RematchResponse: _TypeAlias = RematchResponse  # noqa: Y015
+
+@_typing.final
+class KickPlayerRequest(_message.Message):
+    """Whom to send away."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TABLE_ID_FIELD_NUMBER: _builtins.int
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    KICK_REASON_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    table_id: _builtins.str
+    """The table."""
+    player_id: _builtins.str
+    """The player."""
+    kick_reason: Global___KickReason.ValueType
+    """Why; he is told."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        table_id: _builtins.str = ...,
+        player_id: _builtins.str = ...,
+        kick_reason: Global___KickReason.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kick_reason", b"kick_reason", "player_id", b"player_id", "request_id", b"request_id", "table_id", b"table_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KickPlayerRequest: _TypeAlias = KickPlayerRequest  # noqa: Y015
+
+@_typing.final
+class KickPlayerResponse(_message.Message):
+    """The table after it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def table(self) -> Global___Table:
+        """The table."""
+
+    def __init__(
+        self,
+        *,
+        table: Global___Table | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KickPlayerResponse: _TypeAlias = KickPlayerResponse  # noqa: Y015
+
+@_typing.final
+class InvitePlayerRequest(_message.Message):
+    """Who may come."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TABLE_ID_FIELD_NUMBER: _builtins.int
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    table_id: _builtins.str
+    """The table."""
+    player_id: _builtins.str
+    """The player."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        table_id: _builtins.str = ...,
+        player_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["player_id", b"player_id", "request_id", b"request_id", "table_id", b"table_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InvitePlayerRequest: _TypeAlias = InvitePlayerRequest  # noqa: Y015
+
+@_typing.final
+class InvitePlayerResponse(_message.Message):
+    """The table after it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def table(self) -> Global___Table:
+        """The table."""
+
+    def __init__(
+        self,
+        *,
+        table: Global___Table | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InvitePlayerResponse: _TypeAlias = InvitePlayerResponse  # noqa: Y015
+
+@_typing.final
+class UninvitePlayerRequest(_message.Message):
+    """Who may not come after all."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TABLE_ID_FIELD_NUMBER: _builtins.int
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    table_id: _builtins.str
+    """The table."""
+    player_id: _builtins.str
+    """The player, who must not sit there."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        table_id: _builtins.str = ...,
+        player_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["player_id", b"player_id", "request_id", b"request_id", "table_id", b"table_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UninvitePlayerRequest: _TypeAlias = UninvitePlayerRequest  # noqa: Y015
+
+@_typing.final
+class UninvitePlayerResponse(_message.Message):
+    """The table after it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def table(self) -> Global___Table:
+        """The table."""
+
+    def __init__(
+        self,
+        *,
+        table: Global___Table | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UninvitePlayerResponse: _TypeAlias = UninvitePlayerResponse  # noqa: Y015
+
+@_typing.final
+class HandOverHostRequest(_message.Message):
+    """Who is to be the host."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TABLE_ID_FIELD_NUMBER: _builtins.int
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    table_id: _builtins.str
+    """The table."""
+    player_id: _builtins.str
+    """A person who sits there."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        table_id: _builtins.str = ...,
+        player_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["player_id", b"player_id", "request_id", b"request_id", "table_id", b"table_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HandOverHostRequest: _TypeAlias = HandOverHostRequest  # noqa: Y015
+
+@_typing.final
+class HandOverHostResponse(_message.Message):
+    """The table after it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def table(self) -> Global___Table:
+        """The table."""
+
+    def __init__(
+        self,
+        *,
+        table: Global___Table | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HandOverHostResponse: _TypeAlias = HandOverHostResponse  # noqa: Y015
 
 @_typing.final
 class TopUpRequest(_message.Message):

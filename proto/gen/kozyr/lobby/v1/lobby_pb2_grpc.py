@@ -90,6 +90,31 @@ class LobbyServiceStub(object):
                 request_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.StartGameRequest.SerializeToString,
                 response_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.StartGameResponse.FromString,
                 _registered_method=True)
+        self.Rematch = channel.unary_unary(
+                '/kozyr.lobby.v1.LobbyService/Rematch',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.RematchRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.RematchResponse.FromString,
+                _registered_method=True)
+        self.KickPlayer = channel.unary_unary(
+                '/kozyr.lobby.v1.LobbyService/KickPlayer',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.KickPlayerRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.KickPlayerResponse.FromString,
+                _registered_method=True)
+        self.InvitePlayer = channel.unary_unary(
+                '/kozyr.lobby.v1.LobbyService/InvitePlayer',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.InvitePlayerRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.InvitePlayerResponse.FromString,
+                _registered_method=True)
+        self.UninvitePlayer = channel.unary_unary(
+                '/kozyr.lobby.v1.LobbyService/UninvitePlayer',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.UninvitePlayerRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.UninvitePlayerResponse.FromString,
+                _registered_method=True)
+        self.HandOverHost = channel.unary_unary(
+                '/kozyr.lobby.v1.LobbyService/HandOverHost',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.HandOverHostRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.HandOverHostResponse.FromString,
+                _registered_method=True)
         self.TopUp = channel.unary_unary(
                 '/kozyr.lobby.v1.LobbyService/TopUp',
                 request_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.TopUpRequest.SerializeToString,
@@ -136,7 +161,7 @@ class LobbyServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListTables(self, request, context):
-        """Public tables, newest first.
+        """Tables, newest first: public ones, one's own, or those one is invited to.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -150,7 +175,7 @@ class LobbyServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchTables(self, request, context):
-        """Follow public tables, or one table.
+        """Follow the tables that `ListTables` would list, or one table.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -193,6 +218,43 @@ class LobbyServiceServicer(object):
 
     def StartGame(self, request, context):
         """Start with the seats taken so far, all of them ready. The host only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Rematch(self, request, context):
+        """Want another game with those of the last one: one is ready, and as soon as all of them who still
+        sit there are, it starts with whoever is ready. Who is not, waits for the game after it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def KickPlayer(self, request, context):
+        """Send a person away between games, and keep him off the table until he is invited. The host only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def InvitePlayer(self, request, context):
+        """Name a player who may come to a table by invitation; at any table, let one who was sent away
+        come back. Between games, the host only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UninvitePlayer(self, request, context):
+        """Take an invitation back. Between games, the host only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def HandOverHost(self, request, context):
+        """Make another person at the table its host. The host only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -291,6 +353,31 @@ def add_LobbyServiceServicer_to_server(servicer, server):
                     servicer.StartGame,
                     request_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.StartGameRequest.FromString,
                     response_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.StartGameResponse.SerializeToString,
+            ),
+            'Rematch': grpc.unary_unary_rpc_method_handler(
+                    servicer.Rematch,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.RematchRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.RematchResponse.SerializeToString,
+            ),
+            'KickPlayer': grpc.unary_unary_rpc_method_handler(
+                    servicer.KickPlayer,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.KickPlayerRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.KickPlayerResponse.SerializeToString,
+            ),
+            'InvitePlayer': grpc.unary_unary_rpc_method_handler(
+                    servicer.InvitePlayer,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.InvitePlayerRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.InvitePlayerResponse.SerializeToString,
+            ),
+            'UninvitePlayer': grpc.unary_unary_rpc_method_handler(
+                    servicer.UninvitePlayer,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.UninvitePlayerRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.UninvitePlayerResponse.SerializeToString,
+            ),
+            'HandOverHost': grpc.unary_unary_rpc_method_handler(
+                    servicer.HandOverHost,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.HandOverHostRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_lobby__pb2.HandOverHostResponse.SerializeToString,
             ),
             'TopUp': grpc.unary_unary_rpc_method_handler(
                     servicer.TopUp,
@@ -616,6 +703,141 @@ class LobbyService(object):
             '/kozyr.lobby.v1.LobbyService/StartGame',
             kozyr_dot_lobby_dot_v1_dot_lobby__pb2.StartGameRequest.SerializeToString,
             kozyr_dot_lobby_dot_v1_dot_lobby__pb2.StartGameResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Rematch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.LobbyService/Rematch',
+            kozyr_dot_lobby_dot_v1_dot_lobby__pb2.RematchRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_lobby__pb2.RematchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def KickPlayer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.LobbyService/KickPlayer',
+            kozyr_dot_lobby_dot_v1_dot_lobby__pb2.KickPlayerRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_lobby__pb2.KickPlayerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def InvitePlayer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.LobbyService/InvitePlayer',
+            kozyr_dot_lobby_dot_v1_dot_lobby__pb2.InvitePlayerRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_lobby__pb2.InvitePlayerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UninvitePlayer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.LobbyService/UninvitePlayer',
+            kozyr_dot_lobby_dot_v1_dot_lobby__pb2.UninvitePlayerRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_lobby__pb2.UninvitePlayerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HandOverHost(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.LobbyService/HandOverHost',
+            kozyr_dot_lobby_dot_v1_dot_lobby__pb2.HandOverHostRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_lobby__pb2.HandOverHostResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -38,11 +38,11 @@ class LobbyServiceStub:
     CreateTable: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.CreateTableRequest, _lobby_pb2.CreateTableResponse]
     """Open a table; the caller is its host and sits down."""
     ListTables: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListTablesRequest, _lobby_pb2.ListTablesResponse]
-    """Public tables, newest first."""
+    """Tables, newest first: public ones, one's own, or those one is invited to."""
     GetTable: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.GetTableRequest, _lobby_pb2.GetTableResponse]
     """One table."""
     WatchTables: _grpc.UnaryStreamMultiCallable[_lobby_pb2.WatchTablesRequest, _lobby_pb2.WatchTablesResponse]
-    """Follow public tables, or one table."""
+    """Follow the tables that `ListTables` would list, or one table."""
     TakeSeat: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.TakeSeatRequest, _lobby_pb2.TakeSeatResponse]
     """Sit down."""
     LeaveSeat: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.LeaveSeatRequest, _lobby_pb2.LeaveSeatResponse]
@@ -55,6 +55,20 @@ class LobbyServiceStub:
     """Say that one is ready, or not; the game starts when all seats are taken and ready."""
     StartGame: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.StartGameRequest, _lobby_pb2.StartGameResponse]
     """Start with the seats taken so far, all of them ready. The host only."""
+    Rematch: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.RematchRequest, _lobby_pb2.RematchResponse]
+    """Want another game with those of the last one: one is ready, and as soon as all of them who still
+    sit there are, it starts with whoever is ready. Who is not, waits for the game after it.
+    """
+    KickPlayer: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.KickPlayerRequest, _lobby_pb2.KickPlayerResponse]
+    """Send a person away between games, and keep him off the table until he is invited. The host only."""
+    InvitePlayer: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.InvitePlayerRequest, _lobby_pb2.InvitePlayerResponse]
+    """Name a player who may come to a table by invitation; at any table, let one who was sent away
+    come back. Between games, the host only.
+    """
+    UninvitePlayer: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.UninvitePlayerRequest, _lobby_pb2.UninvitePlayerResponse]
+    """Take an invitation back. Between games, the host only."""
+    HandOverHost: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.HandOverHostRequest, _lobby_pb2.HandOverHostResponse]
+    """Make another person at the table its host. The host only."""
     TopUp: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.TopUpRequest, _lobby_pb2.TopUpResponse]
     """Add chips to one's stack between games, within the table's bounds."""
     QuickPlay: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.QuickPlayRequest, _lobby_pb2.QuickPlayResponse]
@@ -78,11 +92,11 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
     CreateTable: _aio.UnaryUnaryMultiCallable[_lobby_pb2.CreateTableRequest, _lobby_pb2.CreateTableResponse]  # type: ignore[assignment]
     """Open a table; the caller is its host and sits down."""
     ListTables: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListTablesRequest, _lobby_pb2.ListTablesResponse]  # type: ignore[assignment]
-    """Public tables, newest first."""
+    """Tables, newest first: public ones, one's own, or those one is invited to."""
     GetTable: _aio.UnaryUnaryMultiCallable[_lobby_pb2.GetTableRequest, _lobby_pb2.GetTableResponse]  # type: ignore[assignment]
     """One table."""
     WatchTables: _aio.UnaryStreamMultiCallable[_lobby_pb2.WatchTablesRequest, _lobby_pb2.WatchTablesResponse]  # type: ignore[assignment]
-    """Follow public tables, or one table."""
+    """Follow the tables that `ListTables` would list, or one table."""
     TakeSeat: _aio.UnaryUnaryMultiCallable[_lobby_pb2.TakeSeatRequest, _lobby_pb2.TakeSeatResponse]  # type: ignore[assignment]
     """Sit down."""
     LeaveSeat: _aio.UnaryUnaryMultiCallable[_lobby_pb2.LeaveSeatRequest, _lobby_pb2.LeaveSeatResponse]  # type: ignore[assignment]
@@ -95,6 +109,20 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
     """Say that one is ready, or not; the game starts when all seats are taken and ready."""
     StartGame: _aio.UnaryUnaryMultiCallable[_lobby_pb2.StartGameRequest, _lobby_pb2.StartGameResponse]  # type: ignore[assignment]
     """Start with the seats taken so far, all of them ready. The host only."""
+    Rematch: _aio.UnaryUnaryMultiCallable[_lobby_pb2.RematchRequest, _lobby_pb2.RematchResponse]  # type: ignore[assignment]
+    """Want another game with those of the last one: one is ready, and as soon as all of them who still
+    sit there are, it starts with whoever is ready. Who is not, waits for the game after it.
+    """
+    KickPlayer: _aio.UnaryUnaryMultiCallable[_lobby_pb2.KickPlayerRequest, _lobby_pb2.KickPlayerResponse]  # type: ignore[assignment]
+    """Send a person away between games, and keep him off the table until he is invited. The host only."""
+    InvitePlayer: _aio.UnaryUnaryMultiCallable[_lobby_pb2.InvitePlayerRequest, _lobby_pb2.InvitePlayerResponse]  # type: ignore[assignment]
+    """Name a player who may come to a table by invitation; at any table, let one who was sent away
+    come back. Between games, the host only.
+    """
+    UninvitePlayer: _aio.UnaryUnaryMultiCallable[_lobby_pb2.UninvitePlayerRequest, _lobby_pb2.UninvitePlayerResponse]  # type: ignore[assignment]
+    """Take an invitation back. Between games, the host only."""
+    HandOverHost: _aio.UnaryUnaryMultiCallable[_lobby_pb2.HandOverHostRequest, _lobby_pb2.HandOverHostResponse]  # type: ignore[assignment]
+    """Make another person at the table its host. The host only."""
     TopUp: _aio.UnaryUnaryMultiCallable[_lobby_pb2.TopUpRequest, _lobby_pb2.TopUpResponse]  # type: ignore[assignment]
     """Add chips to one's stack between games, within the table's bounds."""
     QuickPlay: _aio.UnaryUnaryMultiCallable[_lobby_pb2.QuickPlayRequest, _lobby_pb2.QuickPlayResponse]  # type: ignore[assignment]
@@ -133,7 +161,7 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lobby_pb2.ListTablesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.ListTablesResponse, _abc.Awaitable[_lobby_pb2.ListTablesResponse]]:
-        """Public tables, newest first."""
+        """Tables, newest first: public ones, one's own, or those one is invited to."""
 
     @_abc_1.abstractmethod
     def GetTable(
@@ -149,7 +177,7 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lobby_pb2.WatchTablesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_lobby_pb2.WatchTablesResponse], _abc.AsyncIterator[_lobby_pb2.WatchTablesResponse]]:
-        """Follow public tables, or one table."""
+        """Follow the tables that `ListTables` would list, or one table."""
 
     @_abc_1.abstractmethod
     def TakeSeat(
@@ -198,6 +226,50 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.StartGameResponse, _abc.Awaitable[_lobby_pb2.StartGameResponse]]:
         """Start with the seats taken so far, all of them ready. The host only."""
+
+    @_abc_1.abstractmethod
+    def Rematch(
+        self,
+        request: _lobby_pb2.RematchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lobby_pb2.RematchResponse, _abc.Awaitable[_lobby_pb2.RematchResponse]]:
+        """Want another game with those of the last one: one is ready, and as soon as all of them who still
+        sit there are, it starts with whoever is ready. Who is not, waits for the game after it.
+        """
+
+    @_abc_1.abstractmethod
+    def KickPlayer(
+        self,
+        request: _lobby_pb2.KickPlayerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lobby_pb2.KickPlayerResponse, _abc.Awaitable[_lobby_pb2.KickPlayerResponse]]:
+        """Send a person away between games, and keep him off the table until he is invited. The host only."""
+
+    @_abc_1.abstractmethod
+    def InvitePlayer(
+        self,
+        request: _lobby_pb2.InvitePlayerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lobby_pb2.InvitePlayerResponse, _abc.Awaitable[_lobby_pb2.InvitePlayerResponse]]:
+        """Name a player who may come to a table by invitation; at any table, let one who was sent away
+        come back. Between games, the host only.
+        """
+
+    @_abc_1.abstractmethod
+    def UninvitePlayer(
+        self,
+        request: _lobby_pb2.UninvitePlayerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lobby_pb2.UninvitePlayerResponse, _abc.Awaitable[_lobby_pb2.UninvitePlayerResponse]]:
+        """Take an invitation back. Between games, the host only."""
+
+    @_abc_1.abstractmethod
+    def HandOverHost(
+        self,
+        request: _lobby_pb2.HandOverHostRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lobby_pb2.HandOverHostResponse, _abc.Awaitable[_lobby_pb2.HandOverHostResponse]]:
+        """Make another person at the table its host. The host only."""
 
     @_abc_1.abstractmethod
     def TopUp(

@@ -23,39 +23,44 @@ _sym_db = _symbol_database.Default()
 
 
 from kozyr.game.v1 import variant_pb2 as kozyr_dot_game_dot_v1_dot_variant__pb2
+from kozyr.lobby.v1 import lobby_pb2 as kozyr_dot_lobby_dot_v1_dot_lobby__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!kozyr/lobby/events/v1/table.proto\x12\x15kozyr.lobby.events.v1\x1a\x1bkozyr/game/v1/variant.proto\"\xf5\x02\n\x0bTableOpened\x12\x0f\n\x07host_id\x18\x01 \x01(\t\x12+\n\x07options\x18\x02 \x01(\x0b\x32\x1a.kozyr.game.v1.GameOptions\x12\r\n\x05seats\x18\x03 \x01(\x05\x12\x0f\n\x07turn_ms\x18\x04 \x01(\x05\x12\x0e\n\x06listed\x18\x05 \x01(\x08\x12\x13\n\x0binvite_code\x18\x06 \x01(\t\x12\x12\n\nspectators\x18\x07 \x01(\x08\x12\x32\n\rabsent_policy\x18\x08 \x01(\x0e\x32\x1b.kozyr.game.v1.AbsentPolicy\x12\x12\n\nbuy_in_min\x18\t \x01(\x03\x12\x12\n\nbuy_in_max\x18\n \x01(\x03\x12\x0e\n\x06series\x18\x0b \x01(\x08\x12\x14\n\x0ctime_bank_ms\x18\x14 \x01(\x05\x12\x17\n\x0fspectator_delay\x18\x15 \x01(\x05\x12\x11\n\tbot_after\x18\x16 \x01(\x05\x12\x10\n\x08no_hints\x18\x17 \x01(\x08\x12\x0f\n\x07no_chat\x18\x1e \x01(\x08\"g\n\tSeatTaken\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x11\n\tplayer_id\x18\x02 \x01(\t\x12*\n\tbot_level\x18\x03 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\r\n\x05stack\x18\x04 \x01(\x03\"\x18\n\x08SeatLeft\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"\'\n\x08ReadySet\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05ready\x18\x02 \x01(\x08\"\'\n\x08ToppedUp\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05\x63hips\x18\x02 \x01(\x03\"\x1e\n\x0bHostChanged\x12\x0f\n\x07host_id\x18\x01 \x01(\t\",\n\nStartBegun\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\r\n\x05seats\x18\x02 \x03(\x05\"\x1e\n\x0bGameStarted\x12\x0f\n\x07game_id\x18\x01 \x01(\t\"B\n\x0eStartAbandoned\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07unready\x18\x03 \x03(\x05\"\x1e\n\x0bStartFailed\x12\x0f\n\x07game_id\x18\x01 \x01(\t\"H\n\x0bSeatOutcome\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05stack\x18\x02 \x01(\x03\x12\r\n\x05\x66irst\x18\x03 \x01(\x08\x12\r\n\x05\x64urak\x18\x04 \x01(\x08\"w\n\tGameEnded\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x10\n\x08\x66inished\x18\x02 \x01(\x08\x12\x34\n\x08outcomes\x18\x03 \x03(\x0b\x32\".kozyr.lobby.events.v1.SeatOutcome\x12\x11\n\twinner_id\x18\x04 \x01(\t\"\r\n\x0bTableClosedb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!kozyr/lobby/events/v1/table.proto\x12\x15kozyr.lobby.events.v1\x1a\x1bkozyr/game/v1/variant.proto\x1a\x1akozyr/lobby/v1/lobby.proto\"\xb2\x03\n\x0bTableOpened\x12\x0f\n\x07host_id\x18\x01 \x01(\t\x12+\n\x07options\x18\x02 \x01(\x0b\x32\x1a.kozyr.game.v1.GameOptions\x12\r\n\x05seats\x18\x03 \x01(\x05\x12\x0f\n\x07turn_ms\x18\x04 \x01(\x05\x12\x0e\n\x06listed\x18\x05 \x01(\x08\x12\x13\n\x0binvite_code\x18\x06 \x01(\t\x12\x12\n\nspectators\x18\x07 \x01(\x08\x12\x32\n\rabsent_policy\x18\x08 \x01(\x0e\x32\x1b.kozyr.game.v1.AbsentPolicy\x12\x12\n\nbuy_in_min\x18\t \x01(\x03\x12\x12\n\nbuy_in_max\x18\n \x01(\x03\x12\x0e\n\x06series\x18\x0b \x01(\x08\x12\x14\n\x0ctime_bank_ms\x18\x14 \x01(\x05\x12\x17\n\x0fspectator_delay\x18\x15 \x01(\x05\x12\x11\n\tbot_after\x18\x16 \x01(\x05\x12\x10\n\x08no_hints\x18\x17 \x01(\x08\x12\x0f\n\x07no_chat\x18\x1e \x01(\x08\x12\x0f\n\x07no_bots\x18\x0f \x01(\x08\x12\x15\n\rby_invitation\x18\x10 \x01(\x08\x12\x13\n\x0binvited_ids\x18\x11 \x03(\t\"\xab\x01\n\tSeatTaken\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x11\n\tplayer_id\x18\x02 \x01(\t\x12*\n\tbot_level\x18\x03 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\r\n\x05stack\x18\x04 \x01(\x03\x12+\n\nfill_level\x18\x05 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\x15\n\rfill_after_ms\x18\x06 \x01(\x05\"s\n\x08SeatLeft\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12(\n\x05\x63\x61use\x18\x02 \x01(\x0e\x32\x19.kozyr.lobby.v1.LeftCause\x12/\n\x0bkick_reason\x18\x03 \x01(\x0e\x32\x1a.kozyr.lobby.v1.KickReason\"8\n\x08ReadySet\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05ready\x18\x02 \x01(\x08\x12\x0f\n\x07rematch\x18\x03 \x01(\x08\"\'\n\x08ToppedUp\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05\x63hips\x18\x02 \x01(\x03\"\x1e\n\x0bHostChanged\x12\x0f\n\x07host_id\x18\x01 \x01(\t\"\"\n\rPlayerInvited\x12\x11\n\tplayer_id\x18\x01 \x01(\t\"$\n\x0fPlayerUninvited\x12\x11\n\tplayer_id\x18\x01 \x01(\t\",\n\nStartBegun\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\r\n\x05seats\x18\x02 \x03(\x05\"\x1e\n\x0bGameStarted\x12\x0f\n\x07game_id\x18\x01 \x01(\t\"B\n\x0eStartAbandoned\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07unready\x18\x03 \x03(\x05\"\x1e\n\x0bStartFailed\x12\x0f\n\x07game_id\x18\x01 \x01(\t\"H\n\x0bSeatOutcome\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\r\n\x05stack\x18\x02 \x01(\x03\x12\r\n\x05\x66irst\x18\x03 \x01(\x08\x12\r\n\x05\x64urak\x18\x04 \x01(\x08\"w\n\tGameEnded\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x10\n\x08\x66inished\x18\x02 \x01(\x08\x12\x34\n\x08outcomes\x18\x03 \x03(\x0b\x32\".kozyr.lobby.events.v1.SeatOutcome\x12\x11\n\twinner_id\x18\x04 \x01(\t\"\r\n\x0bTableClosedb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kozyr.lobby.events.v1.table_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TABLEOPENED']._serialized_start=90
-  _globals['_TABLEOPENED']._serialized_end=463
-  _globals['_SEATTAKEN']._serialized_start=465
-  _globals['_SEATTAKEN']._serialized_end=568
-  _globals['_SEATLEFT']._serialized_start=570
-  _globals['_SEATLEFT']._serialized_end=594
-  _globals['_READYSET']._serialized_start=596
-  _globals['_READYSET']._serialized_end=635
-  _globals['_TOPPEDUP']._serialized_start=637
-  _globals['_TOPPEDUP']._serialized_end=676
-  _globals['_HOSTCHANGED']._serialized_start=678
-  _globals['_HOSTCHANGED']._serialized_end=708
-  _globals['_STARTBEGUN']._serialized_start=710
-  _globals['_STARTBEGUN']._serialized_end=754
-  _globals['_GAMESTARTED']._serialized_start=756
-  _globals['_GAMESTARTED']._serialized_end=786
-  _globals['_STARTABANDONED']._serialized_start=788
-  _globals['_STARTABANDONED']._serialized_end=854
-  _globals['_STARTFAILED']._serialized_start=856
-  _globals['_STARTFAILED']._serialized_end=886
-  _globals['_SEATOUTCOME']._serialized_start=888
-  _globals['_SEATOUTCOME']._serialized_end=960
-  _globals['_GAMEENDED']._serialized_start=962
-  _globals['_GAMEENDED']._serialized_end=1081
-  _globals['_TABLECLOSED']._serialized_start=1083
-  _globals['_TABLECLOSED']._serialized_end=1096
+  _globals['_TABLEOPENED']._serialized_start=118
+  _globals['_TABLEOPENED']._serialized_end=552
+  _globals['_SEATTAKEN']._serialized_start=555
+  _globals['_SEATTAKEN']._serialized_end=726
+  _globals['_SEATLEFT']._serialized_start=728
+  _globals['_SEATLEFT']._serialized_end=843
+  _globals['_READYSET']._serialized_start=845
+  _globals['_READYSET']._serialized_end=901
+  _globals['_TOPPEDUP']._serialized_start=903
+  _globals['_TOPPEDUP']._serialized_end=942
+  _globals['_HOSTCHANGED']._serialized_start=944
+  _globals['_HOSTCHANGED']._serialized_end=974
+  _globals['_PLAYERINVITED']._serialized_start=976
+  _globals['_PLAYERINVITED']._serialized_end=1010
+  _globals['_PLAYERUNINVITED']._serialized_start=1012
+  _globals['_PLAYERUNINVITED']._serialized_end=1048
+  _globals['_STARTBEGUN']._serialized_start=1050
+  _globals['_STARTBEGUN']._serialized_end=1094
+  _globals['_GAMESTARTED']._serialized_start=1096
+  _globals['_GAMESTARTED']._serialized_end=1126
+  _globals['_STARTABANDONED']._serialized_start=1128
+  _globals['_STARTABANDONED']._serialized_end=1194
+  _globals['_STARTFAILED']._serialized_start=1196
+  _globals['_STARTFAILED']._serialized_end=1226
+  _globals['_SEATOUTCOME']._serialized_start=1228
+  _globals['_SEATOUTCOME']._serialized_end=1300
+  _globals['_GAMEENDED']._serialized_start=1302
+  _globals['_GAMEENDED']._serialized_end=1421
+  _globals['_TABLECLOSED']._serialized_start=1423
+  _globals['_TABLECLOSED']._serialized_end=1436
 # @@protoc_insertion_point(module_scope)

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from kozyr.game.v1 import variant_pb2 as _variant_pb2
+from kozyr.lobby.v1 import lobby_pb2 as _lobby_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -41,6 +42,9 @@ class TableOpened(_message.Message):
     BOT_AFTER_FIELD_NUMBER: _builtins.int
     NO_HINTS_FIELD_NUMBER: _builtins.int
     NO_CHAT_FIELD_NUMBER: _builtins.int
+    NO_BOTS_FIELD_NUMBER: _builtins.int
+    BY_INVITATION_FIELD_NUMBER: _builtins.int
+    INVITED_IDS_FIELD_NUMBER: _builtins.int
     host_id: _builtins.str
     """The host."""
     seats: _builtins.int
@@ -71,9 +75,19 @@ class TableOpened(_message.Message):
     """Whether players are given no hints."""
     no_chat: _builtins.bool
     """Whether nobody says anything at the table."""
+    no_bots: _builtins.bool
+    """Whether no bot may sit there or play for anybody."""
+    by_invitation: _builtins.bool
+    """Whether only those who were named may come. Such a table has an invite code as well, of no use
+    here: release 0.1.0, which does not know this field, takes it for a private one.
+    """
     @_builtins.property
     def options(self) -> _variant_pb2.GameOptions:
         """Rule options, complete."""
+
+    @_builtins.property
+    def invited_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Who was named."""
 
     def __init__(
         self,
@@ -94,10 +108,13 @@ class TableOpened(_message.Message):
         bot_after: _builtins.int = ...,
         no_hints: _builtins.bool = ...,
         no_chat: _builtins.bool = ...,
+        no_bots: _builtins.bool = ...,
+        by_invitation: _builtins.bool = ...,
+        invited_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_policy", b"absent_policy", "bot_after", b"bot_after", "buy_in_max", b"buy_in_max", "buy_in_min", b"buy_in_min", "host_id", b"host_id", "invite_code", b"invite_code", "listed", b"listed", "no_chat", b"no_chat", "no_hints", b"no_hints", "options", b"options", "seats", b"seats", "series", b"series", "spectator_delay", b"spectator_delay", "spectators", b"spectators", "time_bank_ms", b"time_bank_ms", "turn_ms", b"turn_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_policy", b"absent_policy", "bot_after", b"bot_after", "buy_in_max", b"buy_in_max", "buy_in_min", b"buy_in_min", "by_invitation", b"by_invitation", "host_id", b"host_id", "invite_code", b"invite_code", "invited_ids", b"invited_ids", "listed", b"listed", "no_bots", b"no_bots", "no_chat", b"no_chat", "no_hints", b"no_hints", "options", b"options", "seats", b"seats", "series", b"series", "spectator_delay", b"spectator_delay", "spectators", b"spectators", "time_bank_ms", b"time_bank_ms", "turn_ms", b"turn_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -113,6 +130,8 @@ class SeatTaken(_message.Message):
     PLAYER_ID_FIELD_NUMBER: _builtins.int
     BOT_LEVEL_FIELD_NUMBER: _builtins.int
     STACK_FIELD_NUMBER: _builtins.int
+    FILL_LEVEL_FIELD_NUMBER: _builtins.int
+    FILL_AFTER_MS_FIELD_NUMBER: _builtins.int
     seat: _builtins.int
     """The seat."""
     player_id: _builtins.str
@@ -121,6 +140,10 @@ class SeatTaken(_message.Message):
     """The bot's level, unspecified for a person."""
     stack: _builtins.int
     """Azi: the stack."""
+    fill_level: _variant_pb2.BotLevel.ValueType
+    """The player wants bots of this level on the seats still free after a while; unspecified if not."""
+    fill_after_ms: _builtins.int
+    """How long he waits for people before, in milliseconds."""
     def __init__(
         self,
         *,
@@ -128,10 +151,12 @@ class SeatTaken(_message.Message):
         player_id: _builtins.str = ...,
         bot_level: _variant_pb2.BotLevel.ValueType = ...,
         stack: _builtins.int = ...,
+        fill_level: _variant_pb2.BotLevel.ValueType = ...,
+        fill_after_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bot_level", b"bot_level", "player_id", b"player_id", "seat", b"seat", "stack", b"stack"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bot_level", b"bot_level", "fill_after_ms", b"fill_after_ms", "fill_level", b"fill_level", "player_id", b"player_id", "seat", b"seat", "stack", b"stack"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -144,16 +169,24 @@ class SeatLeft(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SEAT_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
+    KICK_REASON_FIELD_NUMBER: _builtins.int
     seat: _builtins.int
     """The seat."""
+    cause: _lobby_pb2.LeftCause.ValueType
+    """Why."""
+    kick_reason: _lobby_pb2.KickReason.ValueType
+    """Why the host sent him away, if he did."""
     def __init__(
         self,
         *,
         seat: _builtins.int = ...,
+        cause: _lobby_pb2.LeftCause.ValueType = ...,
+        kick_reason: _lobby_pb2.KickReason.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["seat", b"seat"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "kick_reason", b"kick_reason", "seat", b"seat"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -167,19 +200,23 @@ class ReadySet(_message.Message):
 
     SEAT_FIELD_NUMBER: _builtins.int
     READY_FIELD_NUMBER: _builtins.int
+    REMATCH_FIELD_NUMBER: _builtins.int
     seat: _builtins.int
     """The seat."""
     ready: _builtins.bool
     """Whether."""
+    rematch: _builtins.bool
+    """Whether he wants another game with those of the last one."""
     def __init__(
         self,
         *,
         seat: _builtins.int = ...,
         ready: _builtins.bool = ...,
+        rematch: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ready", b"ready", "seat", b"seat"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ready", b"ready", "rematch", b"rematch", "seat", b"seat"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -213,7 +250,7 @@ Global___ToppedUp: _TypeAlias = ToppedUp  # noqa: Y015
 
 @_typing.final
 class HostChanged(_message.Message):
-    """The host left; another player is the host."""
+    """The host left or handed over; another player is the host."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -232,6 +269,50 @@ class HostChanged(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HostChanged: _TypeAlias = HostChanged  # noqa: Y015
+
+@_typing.final
+class PlayerInvited(_message.Message):
+    """A player may come, or come back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    """The player."""
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["player_id", b"player_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlayerInvited: _TypeAlias = PlayerInvited  # noqa: Y015
+
+@_typing.final
+class PlayerUninvited(_message.Message):
+    """A player may come no more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    """The player."""
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["player_id", b"player_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlayerUninvited: _TypeAlias = PlayerUninvited  # noqa: Y015
 
 @_typing.final
 class StartBegun(_message.Message):
