@@ -13,17 +13,21 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 BENCH := $(VENV)/.bench
+DEPLOY := $(VENV)/deploy
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet
 LOCKED := $(PIP) --require-hashes --only-binary :all:
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-header --no-annotate --group build $(UPGRADE)
+	--no-header --no-annotate $(UPGRADE)
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+ENGINE ?= $(firstword $(foreach each,podman buildah docker,$(if $(shell command -v $(each)),$(each))))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo run test check lint types proto freeze laws leaks drill drops sim bench lock clean
+.PHONY: help demo run test check lint types proto freeze laws leaks drill drops sim bench image \
+	deploy-check lock clean
 
 help: ## Print this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(RUN) ## Play whole games over four services, break one, replay and audit all
 	$(BIN)/kozyr demo
@@ -42,6 +46,7 @@ check: $(DEV) ## Check style, types, imports, the wire contract and generated co
 	$(BIN)/buf lint
 	$(BIN)/buf format --diff --exit-code
 	$(BIN)/python proto/generate.py --check
+	$(BIN)/hadolint deploy/Dockerfile
 	for image in tests/fixtures/*/contract.binpb; do $(BIN)/buf breaking --against $$image || exit 1; done
 
 lint: $(DEV) ## Fix what can be fixed: style, order of imports, format
@@ -79,11 +84,23 @@ sim: $(DEV) ## Simulate the whole system through faults, N=50 runs from SEED=1 o
 bench: $(BENCH) ## Measure everything beside its ceiling or peer (docs/bench.md); WHAT=store for one
 	$(BIN)/kozyr bench $(WHAT) $(ARGS)
 
+image: ## Build the image kozyr:VERSION with podman, buildah or docker; BASE=… another base
+	$(if $(ENGINE),,$(error no podman, buildah or docker here))
+	$(ENGINE) build --file deploy/Dockerfile --tag kozyr:$(VERSION) \
+		--build-arg VERSION=$(VERSION) $(if $(BASE),--build-arg BASE=$(BASE)) $(ARGS) .
+
+deploy-check: $(DEV) $(DEPLOY)/.made ## Check image and manifests: schemas, policy, checkov, a run through Envoy
+	$(BIN)/hadolint deploy/Dockerfile
+	$(BIN)/python -m tests.deploy.check $(DEPLOY)/bin
+	$(BIN)/python -m pytest tests/deploy $(ARGS)
+
 lock: $(DEV) ## Lock the requirements again; UPGRADE=--upgrade takes the newest that pyproject.toml allows
-	$(COMPILE) pyproject.toml --extra dev --output-file requirements-dev.txt
-	$(COMPILE) pyproject.toml --constraint requirements-dev.txt --output-file requirements.txt
-	$(COMPILE) pyproject.toml --constraint requirements-dev.txt --extra bench \
+	$(COMPILE) pyproject.toml --group build --extra dev --output-file requirements-dev.txt
+	$(COMPILE) pyproject.toml --group build --constraint requirements-dev.txt \
+		--output-file requirements.txt
+	$(COMPILE) pyproject.toml --group build --constraint requirements-dev.txt --extra bench \
 		--output-file requirements-bench.txt
+	$(COMPILE) --group pyproject.toml:deploy --output-file requirements-deploy.txt
 
 clean: ## Remove what make and the tools made, the environment included
 	rm -rf $(VENV) build kozyr.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -108,4 +125,10 @@ $(DEV): requirements-dev.txt $(RUN)
 # rlcard is published as source alone; it is built with the setuptools of its lock.
 $(BENCH): requirements-bench.txt $(RUN)
 	$(LOCKED) --no-binary rlcard --no-build-isolation -r requirements-bench.txt
+	@touch $@
+
+$(DEPLOY)/.made: requirements-deploy.txt | $(BIN)/python
+	$(PYTHON) -m venv $(DEPLOY)
+	$(DEPLOY)/bin/python -m pip --disable-pip-version-check --no-input install --quiet \
+		--require-hashes --only-binary :all: -r requirements-deploy.txt
 	@touch $@

@@ -90,7 +90,7 @@ def test_locks_hold_names_versions_and_hashes_only() -> None:
     """Every line of a lock is a pinned name or a hash: no address, no option, no remark."""
     pinned = re.compile(r"[a-z0-9][a-z0-9-]*==[A-Za-z0-9.+!]+( ; [a-z_ '!=<>.0-9A-Z()]+)? \\")
     hashed = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
-    for lock in ("requirements.txt", "requirements-dev.txt", "requirements-bench.txt"):
+    for lock in (path for path in TEXT if path.startswith("requirements")):
         strange = [
             line
             for line in TEXT[lock].splitlines()

@@ -1,6 +1,7 @@
 """`kozyr keygen`: the keys of the key folder: those that are missing, the next, the last."""
 
 import argparse
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,8 +10,9 @@ from services.cli.addresses import add_flags, settings
 from services.cli.outcome import FINE, Failure
 from services.cli.terminal import command, grid, show
 from services.cli.token import MINUTE_MS, MINUTES_MAX
+from services.runtime.jwks import key_set
 from services.runtime.keyring import FIRST, SigningKey, choose, files, read_private
-from services.runtime.keys import ISSUERS, OPERATORS, PLAYERS, ensure_keys, make_next
+from services.runtime.keys import ISSUERS, OPERATORS, PLAYERS, ensure_keys, load_public, make_next
 from services.runtime.settings import Settings
 
 RECEIPTS = "game"
@@ -33,6 +35,9 @@ def parser() -> argparse.ArgumentParser:
         "--retire", choices=ISSUERS, metavar="ISSUER", help="remove the keys before the one in use"
     )
     doing.add_argument("--list", action="store_true", help="the keys that sign tokens, and since")
+    doing.add_argument(
+        "--jwks", choices=ISSUERS, metavar="ISSUER", help="its public keys as a JSON Web Key Set"
+    )
     made.add_argument(
         "--at-once", action="store_true", help="with --retire: though tokens of theirs still run"
     )
@@ -51,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
             show(_retire(folder, arguments.retire, where, at_once=arguments.at_once))
         elif arguments.list:
             show(_list(folder, where))
+        elif arguments.jwks:
+            sys.stdout.write(key_set(load_public(folder), arguments.jwks) + "\n")
         else:
             ensure_keys(folder)
             show([f"keys: {folder}"])

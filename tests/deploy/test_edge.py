@@ -1,0 +1,306 @@
+"""Players come through a real Envoy with the configuration that is deployed: gRPC and gRPC-Web."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import jwt
+import pytest
+import pytest_asyncio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from google.rpc.error_details_pb2 import RetryInfo
+from kozyr.game.v1 import game_pb2, variant_pb2
+from kozyr.lobby.v1 import identity_pb2, lobby_pb2
+from kozyr.wallet.v1 import wallet_pb2
+
+from services.runtime.jwks import key_set
+from services.runtime.keys import PLAYERS, key_id, load_private, load_public, make_next
+from services.runtime.tokens import AUDIENCE
+from tests.deploy.envoy import Browser, Edge, Refusal, certificate, edge, swap
+from tests.deploy.faults import pod
+from tests.deploy.objects import objects_of
+from tests.e2e.house import Answer, House, house
+from tests.rpcs import path, rpcs
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+Code = grpc.StatusCode
+SECONDS = 20.0
+NOBODY = "0198c0de-0000-7000-8000-000000000000"
+
+
+def named(name: str) -> str:
+    """The path of the RPC of this name."""
+    return next(path(method) for _, method in rpcs() if method.name == name)
+
+
+class Outside(House):
+    """Whoever reaches the house through the edge alone."""
+
+    def __init__(self, inside: House, edge: Edge) -> None:
+        super().__init__(inside.stack)
+        self.edge = edge
+
+    def channel(self, service: str) -> grpc.aio.Channel:
+        """A connection to the edge, whatever service is meant."""
+        if service not in self._channels:
+            trusted = grpc.ssl_channel_credentials(self.edge.trusted)
+            self._channels[service] = grpc.aio.secure_channel(self.edge.address, trusted)
+        return self._channels[service]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The four services with an edge before them."""
+
+    inside: House
+    outside: Outside
+
+    async def by_grpc(self, name: str, request: Any, token: str | None = None) -> Answer:
+        """A call by gRPC."""
+        service = next(service for service, method in rpcs() if method.name == name)
+        return await self.outside.send(service, name, request, token)
+
+    async def by_web(self, name: str, request: Any, token: str | None = None) -> Answer:
+        """The same call by gRPC-Web."""
+        browser = Browser(self.outside.edge, token)
+        try:
+            return Answer(Code.OK, await asyncio.to_thread(browser.call, named(name), request))
+        except Refusal as refusal:
+            code = next(code for code in Code if code.value[0] == refusal.code)
+            return Answer(code, text=refusal.status.message, status=refusal.status)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+    """One system and one edge for all tests here."""
+    folder = tmp_path_factory.mktemp("edge")
+    async with house(
+        folder / "data", KOZYR_TRUSTED_PROXIES="127.0.0.0/8", KOZYR_KEY_REREAD_MS="100"
+    ) as inside:
+        jwks = key_set(load_public(inside.stack.settings.keys()), PLAYERS)
+        (folder / "envoy").mkdir()
+        async with edge(folder / "envoy", inside.stack.ports, jwks) as before:
+            outside = Outside(inside, before)
+            yield Scene(inside, outside)
+            await outside.close()
+
+
+WAYS = pytest.mark.parametrize("way", ["by_grpc", "by_web"])
+
+
+async def signed_up(scene: Scene, way: str) -> tuple[str, str]:
+    """A new player's id and token."""
+    request = identity_pb2.SignUpRequest(request_id="r" * 20 + way, display_name="Nino")
+    answer = await getattr(scene, way)("SignUp", request)
+    assert answer.code is Code.OK, answer
+    reply = identity_pb2.SignUpResponse.FromString(answer.reply)
+    return reply.player.player_id, reply.tokens.access_token
+
+
+async def until(asked: Callable[[], Awaitable[Answer]], holds: Callable[[Answer], bool]) -> Answer:
+    """Ask until an answer is as wanted."""
+    async with asyncio.timeout(SECONDS):
+        while not holds(answer := await asked()):
+            await asyncio.sleep(0.1)
+    return answer
+
+
+@WAYS
+async def test_a_player_plays_through_the_edge(scene: Scene, way: str) -> None:
+    """Signing up, quick play with bots, a game's stream, his chips: all of it as inside."""
+    ask = getattr(scene, way)
+    player, token = await signed_up(scene, way)
+    wanted = lobby_pb2.QuickPlayRequest(
+        request_id="q" * 20 + way,
+        variant=variant_pb2.VARIANT_DURAK,
+        seats=2,
+        bots=variant_pb2.BOT_LEVEL_EASY,
+    )
+    answer = await ask("QuickPlay", wanted, token)
+    assert answer.code is Code.OK, answer
+    table = lobby_pb2.QuickPlayResponse.FromString(answer.reply).table.table_id
+
+    def playing(answer: Answer) -> bool:
+        found = lobby_pb2.GetTableResponse.FromString(answer.reply).table
+        return found.state == lobby_pb2.TABLE_STATE_PLAYING
+
+    look = lobby_pb2.GetTableRequest(table_id=table)
+    answer = await until(lambda: ask("GetTable", look, token), playing)
+    game = lobby_pb2.GetTableResponse.FromString(answer.reply).table.game_id
+    first = await first_message(scene, way, game_pb2.WatchGameRequest(game_id=game), token)
+    assert first.snapshot.view.game_id == game
+    answer = await ask("GetAccount", wallet_pb2.GetAccountRequest(account_id=player), token)
+    assert answer.code is Code.OK, answer
+
+
+async def first_message(
+    scene: Scene, way: str, request: game_pb2.WatchGameRequest, token: str
+) -> game_pb2.WatchGameResponse:
+    """A stream's first message, which comes while the stream goes on."""
+    if way == "by_grpc":
+        answer = await scene.by_grpc("WatchGame", request, token)
+        assert answer.code is Code.OK, answer
+        return game_pb2.WatchGameResponse.FromString(answer.reply)
+    messages = Browser(scene.outside.edge, token).messages(named("WatchGame"), request)
+    octets = await asyncio.to_thread(next, messages)
+    await asyncio.to_thread(messages.close)  # type: ignore[attr-defined] # it is a generator
+    return game_pb2.WatchGameResponse.FromString(octets)
+
+
+def signed(key: Ed25519PrivateKey, expires_in: float = 600, **changed: Any) -> str:
+    """A token as the lobby signs them for players, with changes."""
+    now = int(time.time())
+    claims = {
+        "iss": PLAYERS,
+        "sub": "someone",
+        "aud": AUDIENCE,
+        "role": "player",
+        "iat": now,
+        "exp": now + int(expires_in),
+        **changed,
+    }
+    return jwt.encode(claims, key, "EdDSA", headers={"kid": key_id(key.public_key())})
+
+
+@WAYS
+async def test_what_needs_a_token_is_refused_at_the_edge(scene: Scene, way: str) -> None:
+    """In the words of the services, each reason by itself, and no service is asked."""
+    ask, request = getattr(scene, way), game_pb2.ListGamesRequest()
+    own = scene.inside.stack.settings.keys()
+
+    players = load_private(own / "players.key")
+    stranger = Ed25519PrivateKey.generate()
+    cases: dict[str, list[str | None]] = {
+        "TOKEN_MISSING": [None],
+        "TOKEN_EXPIRED": [signed(players, -60)],
+        "TOKEN_INVALID": [
+            "nonsense",
+            signed(stranger),
+            signed(players, aud="elsewhere"),
+            signed(players, iss="operators"),
+            scene.inside.token("operator"),
+            scene.inside.token("lobby"),
+        ],
+    }
+    before = scene.inside.logs().count("ListGames")
+    for reason, tokens in cases.items():
+        for token in tokens:
+            answer = await ask("ListGames", request, token)
+            told = (answer.code, answer.reason, answer.status.message)
+            assert told[:2] == (Code.UNAUTHENTICATED, reason), answer
+            assert answer.status.code == Code.UNAUTHENTICATED.value[0]
+            assert answer.status.message == answer.text
+    assert scene.inside.logs().count("ListGames") == before
+    _, token = await signed_up(scene, way)
+    assert (await ask("ListGames", request, token)).code is Code.OK
+
+
+@WAYS
+async def test_what_is_public_needs_no_token(scene: Scene, way: str) -> None:
+    """Not even a good one: who renews a token may show the old one."""
+    ask, request = getattr(scene, way), lobby_pb2.ListVariantsRequest()
+    for token in (None, "nonsense"):
+        assert (await ask("ListVariants", request, token)).code is Code.OK
+
+
+async def test_only_what_players_use_is_reached(scene: Scene) -> None:
+    """Neither the bots' service nor health nor reflection; operators' calls are refused there."""
+    _, token = await signed_up(scene, "by_grpc")
+    channel: Any = scene.outside.channel("lobby")
+    for name in (
+        named("ListBots"),
+        "/grpc.health.v1.Health/Check",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await channel.unary_unary(name)(b"", metadata=[("authorization", f"Bearer {token}")])
+        assert caught.value.code() is Code.UNIMPLEMENTED
+    answer = await scene.by_grpc("TrialBalance", wallet_pb2.TrialBalanceRequest(), token)
+    assert (answer.code, answer.reason) == (Code.PERMISSION_DENIED, "ROLE_NOT_ALLOWED")
+
+
+async def test_a_page_of_any_origin_may_ask(scene: Scene) -> None:
+    """A browser's question beforehand is answered without a token."""
+    status, headers = await asyncio.to_thread(
+        Browser(scene.outside.edge).preflight, named("ListGames")
+    )
+    assert status == 200
+    assert headers["access-control-allow-origin"] == "https://play.example"
+    assert "authorization" in headers["access-control-allow-headers"]
+
+
+async def test_services_hear_the_callers_address(scene: Scene) -> None:
+    """From the edge, which takes no caller's word for it."""
+    before = scene.inside.logs().count("10.9.8.7")
+    channel: Any = scene.outside.channel("lobby")
+    forged = [("x-forwarded-for", "10.9.8.7")]
+    await channel.unary_unary(named("ListVariants"))(b"", metadata=forged)
+    assert scene.inside.logs().count("10.9.8.7") == before
+
+
+async def test_an_address_has_a_limit(scene: Scene) -> None:
+    """Whoever calls without pause is refused as by the services, and may come again."""
+    request = lobby_pb2.ListVariantsRequest(variant=variant_pb2.VARIANT_AZI)
+    refused: list[Answer] = []
+    async with asyncio.timeout(SECONDS):
+        while not refused:
+            some = (scene.by_grpc("ListVariants", request) for _ in range(200))
+            answers = await asyncio.gather(*some)
+            refused = [answer for answer in answers if answer.code is not Code.OK]
+    for answer in refused:
+        assert (answer.code, answer.reason) == (Code.RESOURCE_EXHAUSTED, "RATE_LIMITED")
+    packed = {detail.TypeName(): detail.value for detail in refused[0].status.details}
+    retry = RetryInfo.FromString(packed["google.rpc.RetryInfo"]).retry_delay
+    await asyncio.sleep(retry.ToTimedelta().total_seconds())
+    assert (await scene.by_grpc("ListVariants", request)).code is Code.OK
+
+
+async def test_keys_are_exchanged_while_the_edge_runs(scene: Scene) -> None:
+    """A new set of keys is believed as soon as it lies there; nothing is started anew."""
+    folder, request = scene.inside.stack.settings.keys(), game_pb2.ListGamesRequest()
+    make_next(folder, PLAYERS, 2)
+    token = signed(load_private(folder / "players.2.key"), sub=NOBODY)
+    answer = await scene.by_grpc("ListGames", request, token)
+    assert (answer.code, answer.reason) == (Code.UNAUTHENTICATED, "TOKEN_INVALID")
+    jwks = key_set(load_public(folder), PLAYERS)
+    swap(scene.outside.edge.folder, "jwks", {"players.json": jwks.encode()})
+    await until(
+        lambda: scene.by_grpc("ListGames", request, token), lambda answer: answer.code is Code.OK
+    )
+
+
+async def test_the_certificate_is_exchanged_while_the_edge_runs(scene: Scene) -> None:
+    """Whoever connects is shown the new one as soon as it lies there."""
+    edge = scene.outside.edge
+    swap(edge.folder, "tls", certificate(edge.folder))
+    async with asyncio.timeout(SECONDS):
+        while True:
+            with suppress(ssl.SSLCertVerificationError):
+                answer = await scene.by_web("ListVariants", lobby_pb2.ListVariantsRequest())
+                break
+            await asyncio.sleep(0.1)
+    assert answer.code is Code.OK
+
+
+async def test_the_edge_asks_its_callers_to_leave_before_it_ends(scene: Scene) -> None:
+    """What the manifest runs before the end of a pod: it is no longer ready for new callers, and a
+    call that comes meanwhile is answered. It is the last test here."""
+    (container,) = pod(objects_of("prod"), "edge")["containers"]
+    *shell, script = container["lifecycle"]["preStop"]["exec"]["command"]
+    script = script.replace("9901", str(scene.outside.edge.ports["admin"]))
+    done = await asyncio.create_subprocess_exec(
+        *shell, script.replace("sleep 25", "sleep 0"), stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await done.communicate()
+    assert done.returncode == 0
+    assert said.splitlines()[0] == b"HTTP/1.1 200 OK\r"[:15]
+    answer = await scene.by_grpc("ListVariants", lobby_pb2.ListVariantsRequest())
+    assert answer.code is Code.OK
+    async with asyncio.timeout(SECONDS):
+        while await asyncio.to_thread(scene.outside.edge.connects):
+            await asyncio.sleep(0.1)

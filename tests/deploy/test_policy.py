@@ -1,0 +1,46 @@
+"""What is to be applied to a cluster keeps the rules; each rule sees the faults it is there for."""
+
+import copy
+
+import pytest
+
+from services.runtime.settings import SERVICES
+from tests.deploy import edges
+from tests.deploy.faults import FAULTS
+from tests.deploy.objects import OVERLAYS, Cluster, objects_of
+from tests.deploy.policy import RULES
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.parametrize("rule", RULES)
+def test_an_overlay_keeps_the_rules(overlay: str, rule: str) -> None:
+    """No rule finds anything in what is to be applied."""
+    cluster = Cluster(objects_of(overlay))
+    assert {workload.name for workload in cluster.workloads()} >= {*SERVICES, "migrate", "edge"}
+    assert list(RULES[rule](cluster)) == []
+
+
+def test_every_rule_has_a_fault() -> None:
+    """A rule that never finds anything would hold whatever is applied."""
+    assert FAULTS.keys() == RULES.keys()
+    assert all(FAULTS.values())
+
+
+@pytest.mark.parametrize(
+    ("rule", "fault"), [(r, f) for r, faults in FAULTS.items() for f in faults]
+)
+def test_a_fault_is_seen_by_the_rule_it_breaks(rule: str, fault: str) -> None:
+    """And by no other, so that no rule could be left out."""
+    sound = objects_of("prod")
+    objects = copy.deepcopy(sound)
+    FAULTS[rule][fault](objects)
+    assert objects != sound
+    cluster = Cluster(objects)
+    found = {name: list(check(cluster)) for name, check in RULES.items()}
+    assert {name for name, findings in found.items() if findings} == {rule}, found
+
+
+def test_calls_are_found_in_the_code_and_granted_by_the_table() -> None:
+    """The ways between services are those of the code, each of which a row of access allows."""
+    assert ("lobby", "wallet") in edges.calls()
+    assert edges.calls() <= edges.granted()
