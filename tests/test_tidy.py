@@ -157,14 +157,14 @@ def test_every_test_says_what_it_tests() -> None:
 
 def test_make_does_what_the_texts_say() -> None:
     """Every target that a text or the CI names exists, and every target explains itself."""
-    targets = set(re.findall(r"^([a-z]+):", TEXT["Makefile"], re.MULTILINE))
-    explained = set(re.findall(r"^([a-z]+):.*## \S", TEXT["Makefile"], re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", TEXT["Makefile"], re.MULTILINE))
+    explained = set(re.findall(r"^([a-z-]+):.*## \S", TEXT["Makefile"], re.MULTILINE))
     assert targets == explained
     texts = [p for p in TEXT if p.endswith(".md") or p == ".ci/run"]
     named = {
         target
         for line in found(r"(^ {4}|`)make [a-z]|^make ", texts)
-        for target in re.findall(r"\bmake (?:--\S+ )*([a-z]+)", line)
+        for target in re.findall(r"\bmake (?:--\S+ )*([a-z-]+)", line)
     }
     assert {"test", "demo"} <= named
     assert named - targets == set()
