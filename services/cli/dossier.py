@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
-from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2
+from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, history_pb2, history_pb2_grpc
 from kozyr.lobby.v1 import (
     identity_pb2,
     identity_pb2_grpc,
@@ -47,6 +47,7 @@ class Dossier:
         self._identity: Any = caller.stub("lobby", identity_pb2_grpc.IdentityServiceStub)
         self._lobby: Any = caller.stub("lobby", lobby_pb2_grpc.LobbyServiceStub)
         self._talk: Any = caller.stub("lobby", talk_pb2_grpc.TalkServiceStub)
+        self._history: Any = caller.stub("game", history_pb2_grpc.HistoryServiceStub)
         self._audits: Any = caller.stub("game", audit_pb2_grpc.AuditServiceStub)
         self._wallet: Any = caller.stub("wallet", wallet_pb2_grpc.WalletServiceStub)
 
@@ -62,6 +63,7 @@ class Dossier:
         async for piece in _array(self._games(told)):
             yield piece
         yield ',"talk":' + _text(await self._said() if self._own else None)
+        yield ',"shares":' + _text(_plain(await self._shares())["shares"])
         yield ',"wallet":' + _text(await self._chips()) + "}\n"
 
     async def profile(self) -> identity_pb2.GetProfileResponse:
@@ -88,6 +90,14 @@ class Dossier:
             for line in page.lines
         ]
         return {"lines": lines, **_plain(mutes)}
+
+    async def _shares(self) -> history_pb2.ListSharesResponse:
+        """Links he has made and that still open."""
+        request = history_pb2.ListSharesRequest(player_id=self._player)
+        reply: history_pb2.ListSharesResponse = await self._caller.call(
+            "game", self._history.ListShares, request
+        )
+        return reply
 
     async def _games(self, told: Callable[[str], None]) -> AsyncIterator[Any]:
         number = 0

@@ -60,6 +60,16 @@ async def as_player(settings: Settings, profile: str = "player") -> AsyncIterato
         await player.close()
 
 
+@asynccontextmanager
+async def as_nobody(settings: Settings) -> AsyncIterator[Caller]:
+    """Call without an account."""
+    caller = Caller(settings, patience_ms=PATIENCE_MS)
+    try:
+        yield caller
+    finally:
+        await caller.close()
+
+
 async def game_id(caller: Caller, named: str, *, ended: bool = False) -> str:
     """The id of the game that is meant, `last` being with `ended` one that has ended.
 

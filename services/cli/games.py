@@ -14,6 +14,14 @@ from services.cli.terminal import command, emit, grid, show
 from services.client import lists
 from services.runtime.wire import games as wire
 
+OUTCOMES = {
+    "won": game_pb2.GAME_OUTCOME_WON,
+    "lost": game_pb2.GAME_OUTCOME_LOST,
+    "even": game_pb2.GAME_OUTCOME_EVEN,
+    "cancelled": game_pb2.GAME_OUTCOME_CANCELLED,
+}
+OUTCOME_NAMES = {value: name for name, value in OUTCOMES.items()}
+
 
 def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
@@ -27,6 +35,10 @@ def parser() -> argparse.ArgumentParser:
     which.add_argument("--ended", action="store_true", help="only games that have ended")
     made.add_argument("--player", default="", metavar="ID", help="only games of this player")
     made.add_argument("--table", default="", metavar="ID", help="only games of this table")
+    made.add_argument("--variant", choices=sorted(wire.VARIANTS), help="only this game")
+    made.add_argument(
+        "--outcome", choices=OUTCOMES, help="only games that came out so, of --mine or --player"
+    )
     made.add_argument("--mine", action="store_true", help="your own games, as a player")
     made.add_argument("--most", type=int, default=50, metavar="N", help="at most so many (50)")
     made.add_argument("--json", action="store_true", help="one JSON object a game")
@@ -46,6 +58,10 @@ async def _list(arguments: argparse.Namespace) -> int:
     request = game_pb2.ListGamesRequest(player_id=arguments.player, table_id=arguments.table)
     if arguments.running or arguments.ended:
         request.running = arguments.running
+    if arguments.variant:
+        request.variant = wire.VARIANTS[arguments.variant]
+    if arguments.outcome:
+        request.outcome = OUTCOMES[arguments.outcome]
     opened = finding.as_player(where) if arguments.mine else finding.as_operator(where)
     async with opened as caller:
         found = [game async for game in lists.games(caller, request, arguments.most)]
@@ -58,7 +74,7 @@ async def _list(arguments: argparse.Namespace) -> int:
         (
             game.game_id,
             wire.NAMES.get(game.variant, "?"),
-            STAGES.get(game.stage, "log damaged"),
+            OUTCOME_NAMES.get(game.outcome) or STAGES.get(game.stage, "log damaged"),
             game.version,
             when(game.opened_time),
             ", ".join(names.get(seat.player_id, "?") for seat in game.seats),

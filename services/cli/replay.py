@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
-from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, view_pb2
+from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, history_pb2, history_pb2_grpc, view_pb2
 
 from engines.cards import Card
 from services.cli import finding, pictures
@@ -22,6 +22,7 @@ from services.client.variants import View
 from services.client.views import game_of, table_view
 from services.client.watching import ENDED
 
+ME = "me"
 BACK = {"p", "b", "k", "left", "up"}
 FIRST = {"f", "g", "home"}
 LAST = {"l", "G", "end"}
@@ -31,27 +32,40 @@ STEP_HELP = "n or space: next | p: back | f: first | l: last | q: quit"
 
 @dataclass(frozen=True, slots=True)
 class Perspective:
-    """How to show a game: names, and the one seat whose eyes to use, None for all hands."""
+    """How to show a game: names, which view of each step to use (a seat's, or the only one there
+    is), None for all hands; `acts` where it is known who made a step."""
 
     look: Look
     seat: int | None
+    acts: bool = True
 
 
 def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     made = command(
         "replay",
-        "Step through a finished game: what happened, the table, all hands. Without flags every "
-        "step is printed.",
+        "Step through a finished game: what happened, the table, all hands; or through one of "
+        "yours as you saw it; or one that you have a link to. Without flags every step is printed.",
         "kozyr replay last --step",
     )
-    finding.add_game(made, ended=True)
+    made.add_argument(
+        "game",
+        metavar="GAME",
+        nargs="?",
+        help="a game's id, or `last` for the newest finished game",
+    )
+    made.add_argument(
+        "--link", metavar="TOKEN", help="the game of this link, as the table saw it (kozyr share)"
+    )
     how = made.add_mutually_exclusive_group()
     how.add_argument("--at", type=int, metavar="N", help="only the state at version N")
     how.add_argument("--step", action="store_true", help=f"wait for keys ({STEP_HELP})")
     how.add_argument("--json", action="store_true", help="one JSON object a step")
     made.add_argument(
-        "--as", dest="seat", type=int, metavar="SEAT", help="only what this seat (from 0) saw"
+        "--as",
+        dest="eyes",
+        metavar="SEAT",
+        help="only what this seat (from 0) saw; `me`: what you saw, of a running game up to now",
     )
     made.add_argument("--mine", action="store_true", help="as a player who sat in the game")
     finding.add_look(made)
@@ -61,6 +75,8 @@ def parser() -> argparse.ArgumentParser:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show it."""
+    if (arguments.game is None) == (arguments.link is None):
+        raise Failure("say a GAME, or --link TOKEN", USAGE)
     return asyncio.run(_replay(arguments))
 
 
@@ -71,21 +87,61 @@ async def steps_of(caller: Caller, game: str) -> list[audit_pb2.ReplayGameRespon
     return [step async for step in caller.stream("game", stub.ReplayGame, request)]
 
 
+async def own_steps_of(caller: Caller, game: str) -> list[audit_pb2.ReplayGameResponse]:
+    """Every step so far of a game of the caller's, as he saw it; raises Refused."""
+    stub: Any = caller.stub("game", history_pb2_grpc.HistoryServiceStub)
+    request = history_pb2.ReplayOwnGameRequest(game_id=game)
+    replies = caller.stream("game", stub.ReplayOwnGame, request)
+    return [
+        audit_pb2.ReplayGameResponse(
+            from_version=reply.step.from_version,
+            to_version=reply.step.to_version,
+            happenings=reply.step.happenings,
+            views=[reply.step.view],
+        )
+        async for reply in replies
+    ]
+
+
+async def shared_steps_of(caller: Caller, token: str) -> list[audit_pb2.ReplayGameResponse]:
+    """Every step of the game a link leads to, by their numbers; raises Refused."""
+    stub: Any = caller.stub("game", history_pb2_grpc.HistoryServiceStub)
+    request = history_pb2.ReplaySharedGameRequest(token=token)
+    replies = caller.stream("game", stub.ReplaySharedGame, request)
+    return [
+        audit_pb2.ReplayGameResponse(
+            from_version=reply.number,
+            to_version=reply.number,
+            happenings=reply.happenings,
+            views=[reply.view],
+        )
+        async for reply in replies
+    ]
+
+
 async def _replay(arguments: argparse.Namespace) -> int:
-    where = settings(arguments)
-    opened = finding.as_player(where) if arguments.mine else finding.as_operator(where)
+    where, alone = settings(arguments), arguments.link is not None or arguments.eyes == ME
+    if arguments.link is not None:
+        opened = finding.as_nobody(where)
+    elif arguments.mine or arguments.eyes == ME:
+        opened = finding.as_player(where)
+    else:
+        opened = finding.as_operator(where)
     async with opened as caller:
-        steps = await steps_of(caller, await finding.game_id(caller, arguments.game, ended=True))
+        if arguments.link is not None:
+            steps = await shared_steps_of(caller, arguments.link)
+        else:
+            game = await finding.game_id(caller, arguments.game, ended=arguments.eyes != ME)
+            steps = await (own_steps_of if alone else steps_of)(caller, game)
         if not steps:
             raise Failure("the game's log is empty", WRONG)
         seats = steps[-1].views[0].seats
-        if arguments.seat is not None and arguments.seat not in range(len(seats)):
-            raise Failure(f"--as: the game has seats 0 to {len(seats) - 1}", USAGE)
+        seat = 0 if alone else _seat(arguments.eyes, len(seats))
         look = await finding.look_for(caller, seats, ascii_only=arguments.ascii)
-    perspective = Perspective(look, arguments.seat)
+    perspective = Perspective(look, seat, acts=not alone)
     if arguments.json:
         for step in steps:
-            emit(_plain(step, arguments.seat))
+            emit(_plain(step, seat))
     elif arguments.at is not None:
         show(drawn(_at(steps, arguments.at), perspective))
     elif arguments.step:
@@ -94,6 +150,15 @@ async def _replay(arguments: argparse.Namespace) -> int:
         for step in steps:
             show([*drawn(step, perspective), ""])
     return FINE
+
+
+def _seat(named: str | None, seats: int) -> int | None:
+    """The seat whose eyes are asked for, None for all hands."""
+    if named is None:
+        return None
+    if not named.isdecimal() or int(named) not in range(seats):
+        raise Failure(f"--as: the game has seats 0 to {seats - 1}", USAGE)
+    return int(named)
 
 
 def _at(
@@ -112,7 +177,8 @@ def drawn(step: audit_pb2.ReplayGameResponse, perspective: Perspective) -> list[
     if step.to_version != step.from_version:
         versions += f"-{step.to_version}"
     reason = f": {step.reason}" if step.reason else ""
-    lines = [f"--- version {versions}, by {step.actor or 'server'}{reason}"]
+    actor = f", by {step.actor or 'server'}{reason}" if perspective.acts else ""
+    lines = [f"--- version {versions}{actor}"]
     lines += [told(happening, look) for happening in step.happenings]
     lines = [piece for line in lines for piece in pictures.fold(line)]
     seen = _seen(step, perspective.seat)

@@ -1,7 +1,7 @@
 """What is kept about a player beside the logs, and its removal when he is erased.
 
 The logs themselves stay: they name him by his id alone. Texts of the disputes he opened go, their
-digests stay in the log; so do the moments at which his streams opened and closed.
+digests stay in the log; so do the moments at which his streams opened and closed, and his links.
 """
 
 from collections.abc import AsyncIterator
@@ -16,6 +16,7 @@ from services.game.arbitration import Disputes
 from services.game.connections import Connections
 from services.game.disputes import CLAIM_TAG
 from services.game.games import Games
+from services.game.shares import Shares
 from services.game.texts import Texts
 from services.kernel.envelope import Head
 from services.kernel.errors import Refused, precondition
@@ -38,6 +39,7 @@ class Forgetting:
     disputes: Disputes
     texts: Texts
     connections: Connections
+    shares: Shares
     remains: Shredder
     """Of texts in an embedded database's file."""
 
@@ -57,11 +59,13 @@ class Forgetting:
             await self._check_claims(player)
 
     async def erase(self, player: str) -> tuple[int, int]:
-        """Remove his texts and his connections; how many there were of each. May be repeated.
+        """Remove his texts, connections and links; how many there were of the first two. May be
+        repeated.
 
         What other replicas have not written down yet is found by the next call. Raises Refused.
         """
         texts = await self.texts.erase(player)
+        await self.shares.erase(player)
         removed = 0
         with refusals():
             await self.connections.flush()

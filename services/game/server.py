@@ -11,6 +11,8 @@ from kozyr.game.v1 import (
     checkpoint_pb2_grpc,
     game_pb2,
     game_pb2_grpc,
+    history_pb2,
+    history_pb2_grpc,
     keys_pb2,
     keys_pb2_grpc,
 )
@@ -28,6 +30,7 @@ from services.game.endings import Endings
 from services.game.evidence import Evidence
 from services.game.forgetting import Forgetting
 from services.game.games import Games, decider
+from services.game.histories import HistoryServicer
 from services.game.kept import NAME, KeptNote
 from services.game.listing import Listing
 from services.game.masterkeys import KeyServicer
@@ -39,6 +42,7 @@ from services.game.published import published
 from services.game.reactions import WORK_AT_ONCE, Reactions
 from services.game.rulebook import UNKNOWN_RULES
 from services.game.servicer import GameServicer
+from services.game.shares import Shares
 from services.game.steps import Steps
 from services.game.texts import Texts, dispute_texts
 from services.game.verdicts import Verdicts
@@ -114,6 +118,7 @@ async def compose(process: Process) -> Service:
 
     connections = Connections(engine)
     listing = Listing(games, process.seal_key)
+    shares = Shares(engine, process.seal_key, settings.share_keep_ms)
 
     def add(server: grpc.aio.Server) -> None:
         servicer = GameServicer(
@@ -123,11 +128,13 @@ async def compose(process: Process) -> Service:
         verdicts = Verdicts(engine, store, peers, auditors, disputes)
         evidence = Evidence(engine, games, peers, accesses, connections, outages)
         remains = Shredder(engine, dispute_texts.name)
-        forgetting = Forgetting(engine, games, disputes, texts, connections, remains)
+        forgetting = Forgetting(engine, games, disputes, texts, connections, shares, remains)
         auditor = AuditServicer(
             games, verdicts, disputes, accesses, process.seal_key, evidence, forgetting
         )
         audit_pb2_grpc.add_AuditServiceServicer_to_server(auditor, server)
+        historian = HistoryServicer(games, shares)
+        history_pb2_grpc.add_HistoryServiceServicer_to_server(historian, server)
         prover = CheckpointServicer(engine, games, accesses, keys)
         checkpoint_pb2_grpc.add_CheckpointServiceServicer_to_server(prover, server)
         keeper = KeyServicer(engine, store, accesses)
@@ -148,6 +155,7 @@ async def compose(process: Process) -> Service:
             audit_pb2.DESCRIPTOR,
             checkpoint_pb2.DESCRIPTOR,
             keys_pb2.DESCRIPTOR,
+            history_pb2.DESCRIPTOR,
         ),
         checks={"store": store.check, "partitions": partitions.check},
         tasks={
@@ -155,6 +163,7 @@ async def compose(process: Process) -> Service:
             **supervised(process.drain, feed=feed, due=worker),
             "lifeline": outages.keep_alive,
             "connections": connections.run,
+            "shares": shares.run,
             "checkpoints": lambda: checkpointer.run(process.drain),
             **({"relay": relay.run} if engine.dialect.name == "postgresql" else {}),
         },

@@ -69,6 +69,12 @@ GAME: Mapping[str, Access] = {
         "player", "operator", cost=2, dear=("resume_token", 5)
     ),
     "/kozyr.game.v1.GameService/GetReceipt": allow("player", "operator", cost=5),
+    "/kozyr.game.v1.HistoryService/ReplayOwnGame": allow("player", cost=5),
+    "/kozyr.game.v1.HistoryService/ShareGame": allow("player", cost=5),
+    "/kozyr.game.v1.HistoryService/ListShares": allow("player", "operator"),
+    "/kozyr.game.v1.HistoryService/RevokeShare": allow("player"),
+    "/kozyr.game.v1.HistoryService/GetSharedGame": allow("public", cost=2),
+    "/kozyr.game.v1.HistoryService/ReplaySharedGame": allow("public", cost=20),
     "/kozyr.game.v1.AuditService/ListLogs": allow("operator", cost=5),
     "/kozyr.game.v1.AuditService/ReadLog": allow("operator"),
     "/kozyr.game.v1.AuditService/ReplayGame": allow("player", "operator", cost=5),

@@ -293,6 +293,12 @@ class Settings(BaseSettings):
         description="Longest time bank a table may give each seat for a game.",
     )
 
+    share_keep_ms: int = Field(
+        default=2_592_000_000,
+        ge=1_000,
+        le=31_536_000_000,
+        description="A link to an ended game opens for so long.",
+    )
     talk_keep_ms: int = Field(
         default=86_400_000,
         ge=60_000,

@@ -171,6 +171,30 @@ def test_a_replay_is_read_by_machines(house: House) -> None:
     assert {json.loads(line)["views"][0].get("seat") for line in lines} == {1}
 
 
+def test_ones_own_game_is_replayed_as_one_saw_it_and_shared(house: House) -> None:
+    """`--as me` hides the others' hands; a link shows nobody's, to whoever has it, until it is
+    revoked."""
+    own = house.kozyr("replay", newest(house, "durak"), "--as", "me").stdout
+    assert re.findall(r"^--- version 1$", own, re.MULTILINE)
+    assert "##" in own
+    assert "Ann" in own
+    won = house.kozyr("games", "--mine", "--outcome", "won", "--json").stdout.splitlines()
+    lost = house.kozyr("games", "--mine", "--outcome", "lost", "--json").stdout.splitlines()
+    even = house.kozyr("games", "--mine", "--outcome", "even", "--json").stdout.splitlines()
+    assert len(won) + len(lost) + len(even) == len(GAMES)
+    shown = house.kozyr("share", newest(house, "durak")).stdout
+    link, *typed = re.findall(r"^(\S+) shows|^kozyr (replay) (--link) (\S+)$", shown, re.MULTILINE)
+    seen = house.kozyr(*filter(None, typed[0]))
+    assert seen.returncode == FINE, seen.stderr
+    assert "Ann" not in seen.stdout
+    assert "seat 0" in seen.stdout
+    assert link[0] in house.kozyr("share", "--list").stdout
+    assert house.kozyr("share", "--revoke", link[0]).returncode == FINE
+    gone = house.kozyr(*filter(None, typed[0]))
+    assert (gone.returncode, "SHARE_NOT_FOUND" in gone.stderr) == (WRONG, True)
+    assert house.kozyr("share", "--list").stdout == "no links\n"
+
+
 def test_a_replay_is_stepped_through(house: House) -> None:
     """Keys go on, back, to the first and the last step."""
     said = house.kozyr("replay", "last", "--step", stdin="n\nn\np\nl\nf\nq\n").stdout

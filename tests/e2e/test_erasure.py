@@ -12,7 +12,7 @@ from typing import Any
 
 import asyncpg
 import pytest
-from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, view_pb2
+from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, history_pb2, history_pb2_grpc, view_pb2
 from kozyr.lobby.v1 import (
     identity_pb2,
     identity_pb2_grpc,
@@ -121,6 +121,8 @@ async def _play(made: Scene) -> None:
     await play_out(zurab, second, Random(3))
     await leave(made, table, zurab)
     await converse(made)
+    historian = zurab.stub("game", history_pb2_grpc.HistoryServiceStub)
+    await zurab.call("game", historian.ShareGame, history_pb2.ShareGameRequest(game_id=game))
     made.games = [second, game]
     stub = zurab.stub("game", audit_pb2_grpc.AuditServiceStub)
     request = audit_pb2.OpenDisputeRequest(game_id=game, complaint=WORDS)
@@ -178,6 +180,7 @@ async def test_everything_about_a_player_is_in_his_export(tmp_path: Path, databa
         (dispute,) = told["games"][1]["disputes"]
         assert (dispute["complaint"], dispute["explanation"]) == (WORDS, "It was Ana's.")
         assert [line["text"] for line in told["talk"]["lines"]] == [TALK]
+        assert [share["game_id"] for share in told["shares"]] == here.games[1:]
         assert told["talk"]["player_ids"] == [here.ana.player_id]
         wallet = told["wallet"]
         assert sum(int(line["chips"]) for line in wallet["lines"]) == int(
@@ -193,6 +196,7 @@ async def test_everything_about_a_player_is_in_his_export(tmp_path: Path, databa
         theirs = json.loads(by_olga.read_text("utf-8"))
         assert [game.pop("receipt") for game in theirs["games"]] == [None, None]
         assert theirs["talk"] is None
+        assert theirs["shares"] == told["shares"]
         looks = [game.pop("looks") for game in theirs["games"]]
         assert all("operator" not in look for some in looks for look in some)
         for game in told["games"]:
@@ -260,6 +264,7 @@ async def test_after_an_erasure_the_player_is_nowhere(tmp_path: Path, database: 
         left = (tmp_path / "left.json").read_bytes()
         assert NAME.encode() not in left
         assert WORDS.encode() not in left
+        assert json.loads(left)["shares"] == []
 
 
 async def test_an_erasure_goes_on_after_services_died(tmp_path: Path, database: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.protobuf.descriptor import MethodDescriptor
-from kozyr.game.v1 import audit_pb2, checkpoint_pb2, game_pb2, view_pb2
+from kozyr.game.v1 import audit_pb2, checkpoint_pb2, game_pb2, history_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2
 
@@ -289,6 +289,8 @@ def about(game_id: str) -> dict[str, Any]:
         "LeaveGame": game_pb2.LeaveGameRequest(request_id="l", game_id=game_id),
         "WatchGame": game_pb2.WatchGameRequest(game_id=game_id),
         "GetReceipt": game_pb2.GetReceiptRequest(game_id=game_id),
+        "ReplayOwnGame": history_pb2.ReplayOwnGameRequest(game_id=game_id),
+        "ShareGame": history_pb2.ShareGameRequest(request_id="h", game_id=game_id),
         "GetInclusionProof": checkpoint_pb2.GetInclusionProofRequest(game_id=game_id),
         "ReplayGame": audit_pb2.ReplayGameRequest(game_id=game_id),
         "ExportGame": audit_pb2.ExportGameRequest(game_id=game_id),

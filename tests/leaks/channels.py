@@ -11,7 +11,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 from kozyr.ai.v1 import ai_pb2
-from kozyr.game.v1 import audit_pb2, checkpoint_pb2, game_pb2, variant_pb2
+from kozyr.game.v1 import audit_pb2, checkpoint_pb2, game_pb2, history_pb2, variant_pb2
 
 from services.ai import requests as ai_requests
 from services.ai import views as ai_views
@@ -24,6 +24,7 @@ from tests.services.game.logs import GAME_ID
 from tests.services.game.worlds import Viewer
 
 AUDIT = "/kozyr.game.v1.AuditService/"
+HISTORY = "/kozyr.game.v1.HistoryService/"
 CHECKPOINT = "/kozyr.game.v1.CheckpointService/"
 GAME_TEXT = str(GAME_ID)
 
@@ -112,6 +113,38 @@ async def resumed(house: House, asking: Asking) -> list[Told]:
             break
     call.cancel()
     return told
+
+
+async def own_replay(house: House, asking: Asking) -> list[Told]:
+    """ReplayOwnGame."""
+    request = history_pb2.ReplayOwnGameRequest(game_id=GAME_TEXT)
+    said = await house.ask(f"{HISTORY}ReplayOwnGame", request, asking.viewer)
+    return pieces(said, history_pb2.ReplayOwnGameResponse)
+
+
+async def shared_game(house: House, asking: Asking) -> list[Told]:
+    """What a player's link shows to whoever has it; while the game runs there is none."""
+    seats = (await house.state()).seats
+    sharer = next(number for number, seat in enumerate(seats) if seat.bot_level is None)
+    request = history_pb2.ShareGameRequest(request_id="share", game_id=GAME_TEXT)
+    made = await house.ask(f"{HISTORY}ShareGame", request, sharer)
+    told = pieces(made, Message) if made.code != "OK" else []
+    token = "none"
+    if made.code == "OK":
+        token = history_pb2.ShareGameResponse.FromString(made.replies[0]).token
+    opened = history_pb2.GetSharedGameRequest(token=token)
+    steps = history_pb2.ReplaySharedGameRequest(token=token)
+    return [
+        *told,
+        *pieces(
+            await house.ask(f"{HISTORY}GetSharedGame", opened, asking.viewer),
+            history_pb2.GetSharedGameResponse,
+        ),
+        *pieces(
+            await house.ask(f"{HISTORY}ReplaySharedGame", steps, asking.viewer),
+            history_pb2.ReplaySharedGameResponse,
+        ),
+    ]
 
 
 async def lists(house: House, asking: Asking) -> list[Told]:
@@ -308,6 +341,8 @@ CHANNELS: Mapping[str, Channel] = {
     "happenings": happenings,
     "stream": stream,
     "resumed stream": resumed,
+    "own replay": own_replay,
+    "shared game": shared_game,
     "tokens": tokens,
     "lists": lists,
     "errors": errors,

@@ -23,7 +23,7 @@ REVEALS = ("full", "own")
 TRIES = 12
 LOGS = ("logs", "the ai's log")
 """Channels in which no card may stand."""
-PUBLIC = ("audits", "evidence", "timers", "wallet and lobby")
+PUBLIC = ("audits", "evidence", "timers", "wallet and lobby", "shared game")
 """Channels in which only cards may stand that everybody has seen."""
 CONCEIVABLE: dict[str, worlds.Conceivable] = {
     "azi": azi_worlds.conceivable,

@@ -13,7 +13,17 @@ from engines.cards import text
 from services.ai import minds
 from services.ai import views as ai_views
 from services.game import domain as rules
-from services.game import export, games, proving, reactions, receipts, views, watching
+from services.game import (
+    export,
+    games,
+    histories,
+    proving,
+    reactions,
+    receipts,
+    shared,
+    views,
+    watching,
+)
 from services.game.model import Stage, State
 from services.game.pacing import Pace
 from services.kernel.envelope import Due, Plan
@@ -32,6 +42,7 @@ GAMES = int(os.environ.get("KOZYR_LEAKS_N", "2"))
 NO_CHANNELS = {
     *("CreateGame", "CancelGame"),  # of the lobby, before there are cards
     *("GetConsistencyProof", "GetCoverage", "VerifyTree"),  # of the tree: hashes and counts
+    *("ListShares", "RevokeShare"),  # of links: ids and moments
     "VerifyGames",  # as VerifyGame, in other processes
     *("ListKeys", "ListClosedGames", "WrapKeys", "ListAccesses"),  # of keys and looks: ids
     *("ListDisputes", "GetDispute", "ResolveDispute", "ApproveRuling", "WithdrawRuling"),
@@ -109,6 +120,28 @@ def a_number_in_tokens(real: Real) -> Real:
         return whole[: len(told)] + signed._sign(version)
 
     return step
+
+
+def a_number_in_a_replay(real: Real) -> Real:
+    """A turn has the number of a hand."""
+
+    def own_step(append: Any, seat: int) -> Any:
+        step = real(append, seat)
+        step.view.turn += number(append.after)
+        return step
+
+    return own_step
+
+
+def a_deck_behind_a_link(real: Real) -> Real:
+    """A turn has the number of a deck."""
+
+    def view(state: State) -> Any:
+        made = real(state)
+        made.turn += sum((n + 1) * int(card) for n, card in enumerate(state.deals[-1].deck))
+        return made
+
+    return view
 
 
 def words_in_lists(real: Real) -> Real:
@@ -239,6 +272,8 @@ SEEDED: list[tuple[str, Any, str, Callable[[Real], Real]]] = [
     ("happenings", views, "shown_event", another_seats_events),
     ("stream", views, "view_octets", another_seats_view),
     ("resumed stream", views, "view_octets", another_seats_view),
+    ("own replay", histories, "own_step", a_number_in_a_replay),
+    ("shared game", shared, "_view", a_deck_behind_a_link),
     ("tokens", watching.Signed, "step", a_number_in_tokens),
     ("lists", views, "summary", words_in_lists),
     ("errors", games.Games, "play", a_number_in_errors),
@@ -259,14 +294,14 @@ SEEDED: list[tuple[str, Any, str, Callable[[Real], Real]]] = [
 
 def suited(channel: str) -> tuple[Game, Viewer]:
     """A game of Rami, and one who looks, who is told something by this channel."""
-    if channel == "wallet and lobby":
+    if channel in ("wallet and lobby", "shared game"):
         return next(one for at in count(1, 2) if (one := game("azi", at)).state.ended), None
     for at in count(0, 2):
         one = game("rami", at, moves=6)
         if one.state.ended or any(seat.left for seat in one.state.seats):
             continue
         (asked,) = rami.to_act(one.state.engine)
-        if channel in ("hints", "errors", "inclusion proof"):
+        if channel in ("hints", "errors", "inclusion proof", "own replay"):
             return one, asked
         if channel not in ("questions to bots", "the ai's log"):
             return one, None

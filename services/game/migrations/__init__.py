@@ -15,5 +15,6 @@ RIGHTS = {
     "accesses": ("SELECT", "INSERT"),
     "dispute_texts": ("SELECT", "INSERT", "DELETE"),
     "connections": ("SELECT", "INSERT", "DELETE"),
+    "shares": ("SELECT", "INSERT", "UPDATE (revoked)", "DELETE"),
 }
 """What the service's role may do."""

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from kozyr.game.v1 import variant_pb2 as _variant_pb2
 from kozyr.game.v1 import view_pb2 as _view_pb2
 import builtins as _builtins
@@ -20,6 +21,38 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _GameOutcome:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _GameOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GameOutcome.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    GAME_OUTCOME_UNSPECIFIED: _GameOutcome.ValueType  # 0
+    """Not known, or not asked for."""
+    GAME_OUTCOME_WON: _GameOutcome.ValueType  # 1
+    """He won: Azi the bank, Durak as the first one out, Rami the match."""
+    GAME_OUTCOME_LOST: _GameOutcome.ValueType  # 2
+    """He lost: in Azi and Rami another one won, in Durak he is the durak."""
+    GAME_OUTCOME_EVEN: _GameOutcome.ValueType  # 3
+    """Neither: in Durak he was in between, or nobody was left with cards."""
+    GAME_OUTCOME_CANCELLED: _GameOutcome.ValueType  # 4
+    """The game was cancelled."""
+
+class GameOutcome(_GameOutcome, metaclass=_GameOutcomeEnumTypeWrapper):
+    """How a game came out for one of its players."""
+
+GAME_OUTCOME_UNSPECIFIED: GameOutcome.ValueType  # 0
+"""Not known, or not asked for."""
+GAME_OUTCOME_WON: GameOutcome.ValueType  # 1
+"""He won: Azi the bank, Durak as the first one out, Rami the match."""
+GAME_OUTCOME_LOST: GameOutcome.ValueType  # 2
+"""He lost: in Azi and Rami another one won, in Durak he is the durak."""
+GAME_OUTCOME_EVEN: GameOutcome.ValueType  # 3
+"""Neither: in Durak he was in between, or nobody was left with cards."""
+GAME_OUTCOME_CANCELLED: GameOutcome.ValueType  # 4
+"""The game was cancelled."""
+Global___GameOutcome: _TypeAlias = GameOutcome  # noqa: Y015
 
 @_typing.final
 class SeatSetup(_message.Message):
@@ -272,6 +305,8 @@ class ListGamesRequest(_message.Message):
     RUNNING_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    VARIANT_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
     player_id: _builtins.str
     """Whose games: for operators; players see their own."""
     table_id: _builtins.str
@@ -282,6 +317,10 @@ class ListGamesRequest(_message.Message):
     """How many at most, 1 to 100; 0 means 20."""
     page_token: _builtins.str
     """Where to go on, from an earlier answer."""
+    variant: _variant_pb2.Variant.ValueType
+    """Only this game, if given."""
+    outcome: Global___GameOutcome.ValueType
+    """Only games that came out so for the player whose games are listed, if given."""
     def __init__(
         self,
         *,
@@ -290,10 +329,12 @@ class ListGamesRequest(_message.Message):
         running: _builtins.bool | None = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        variant: _variant_pb2.Variant.ValueType = ...,
+        outcome: Global___GameOutcome.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_running", b"_running", "running", b"running"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_running", b"_running", "page_size", b"page_size", "page_token", b"page_token", "player_id", b"player_id", "running", b"running", "table_id", b"table_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_running", b"_running", "outcome", b"outcome", "page_size", b"page_size", "page_token", b"page_token", "player_id", b"player_id", "running", b"running", "table_id", b"table_id", "variant", b"variant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__running: _TypeAlias = _typing.Literal["running"]  # noqa: Y015
     _WhichOneofArgType__running: _TypeAlias = _typing.Literal["_running", b"_running"]  # noqa: Y015
@@ -317,6 +358,7 @@ class GameSummary(_message.Message):
     OPENED_TIME_FIELD_NUMBER: _builtins.int
     ENDED_TIME_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
     game_id: _builtins.str
     """The game's id."""
     table_id: _builtins.str
@@ -329,6 +371,10 @@ class GameSummary(_message.Message):
     """Where it stands."""
     version: _builtins.int
     """The version of its log."""
+    outcome: Global___GameOutcome.ValueType
+    """How it came out for the player whose games are listed; unspecified while it runs, and in a list
+    of everybody's.
+    """
     @_builtins.property
     def seats(self) -> _containers.RepeatedCompositeFieldContainer[_view_pb2.GameSeat]:
         """Who sits where."""
@@ -358,10 +404,11 @@ class GameSummary(_message.Message):
         opened_time: _timestamp_pb2.Timestamp | None = ...,
         ended_time: _timestamp_pb2.Timestamp | None = ...,
         result: _view_pb2.Result | None = ...,
+        outcome: Global___GameOutcome.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_time", b"ended_time", "opened_time", b"opened_time", "result", b"result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_time", b"ended_time", "game_id", b"game_id", "opened_time", b"opened_time", "result", b"result", "rules", b"rules", "seats", b"seats", "stage", b"stage", "table_id", b"table_id", "variant", b"variant", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_time", b"ended_time", "game_id", b"game_id", "opened_time", b"opened_time", "outcome", b"outcome", "result", b"result", "rules", b"rules", "seats", b"seats", "stage", b"stage", "table_id", b"table_id", "variant", b"variant", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -379,7 +426,9 @@ class ListGamesResponse(_message.Message):
     """Where to go on; empty at the end."""
     @_builtins.property
     def games(self) -> _containers.RepeatedCompositeFieldContainer[Global___GameSummary]:
-        """Games, newest first."""
+        """Games, newest first. A page looks at 100 games at most, so it may hold fewer than asked for
+        though there are more pages.
+        """
 
     def __init__(
         self,
