@@ -28,7 +28,7 @@ class Ways:
     async def trouble(self, least: float, most: float, times: float) -> None:
         """Break the open line when it was used for a while, and open the other; so many times."""
         here, there = self._lines
-        await there.cut()
+        there.refuse()
         used = 0
         while self.faults.total() < times:
             while here.connections == used:
@@ -39,21 +39,20 @@ class Ways:
                 here.freeze()
                 self.faults["frozen"] += 1
             else:
-                await here.cut()
+                here.refuse()
                 self.faults["cut"] += 1
-            await self._mend(there)
+            _mend(there)
             here, there = there, here
 
-    async def mend(self) -> None:
+    def mend(self) -> None:
         """Open both."""
         for line in self._lines:
-            await self._mend(line)
+            _mend(line)
 
-    async def _mend(self, line: Line) -> None:
-        line.thaw()
-        line.drop()
-        if not line.is_open:
-            await line.open()
+
+def _mend(line: Line) -> None:
+    line.serve()
+    line.drop()
 
 
 @asynccontextmanager
@@ -74,4 +73,4 @@ async def in_trouble(ways: Ways, least: float, most: float, times: float) -> Asy
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        await ways.mend()
+        ways.mend()

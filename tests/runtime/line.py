@@ -19,14 +19,9 @@ class Line:
         """Once the client has sent these octets, they are passed on and the line is cut."""
         self.was_cut = False
         self._stalled: set[asyncio.StreamWriter] = set()
-        self._frozen = False
+        self._frozen = self._refusing = False
         self.connections = 0
         """How many were made."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether new connections are taken."""
-        return self._server is not None
 
     @property
     def address(self) -> str:
@@ -53,9 +48,14 @@ class Line:
         self._frozen = True
         self.stall()
 
-    def thaw(self) -> None:
-        """New connections are served again."""
-        self._frozen = False
+    def refuse(self) -> None:
+        """Ends every connection there is, and new ones at once; the port stays ours."""
+        self._refusing = True
+        self.drop()
+
+    def serve(self) -> None:
+        """New connections are let through again."""
+        self._frozen = self._refusing = False
 
     def drop(self) -> None:
         """Ends every connection there is; new ones are taken."""
@@ -79,6 +79,9 @@ class Line:
         if task is not None:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        if self._refusing:
+            writer.transport.abort()
+            return
         try:
             far_reader, far_writer = await asyncio.open_connection(
                 self._target.hostname, self._target.port

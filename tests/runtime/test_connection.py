@@ -99,7 +99,7 @@ async def test_a_replica_that_is_well_again_is_found_again(ways: Ways) -> None:
     await ways.both()
     ways.lines[0].freeze()
     await ways.refusals(4)
-    ways.lines[0].thaw()
+    ways.lines[0].serve()
     ways.lines[0].drop()
     ways.lines[1].freeze()
     reasons = await ways.refusals(20)
