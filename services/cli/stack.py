@@ -106,6 +106,10 @@ class Stack:
             spent = time.monotonic() - began
             raise Failure(f"{name} did not start ({spent:.0f} s): {self.last_words(name)}")
 
+    def pid(self, name: str) -> int:
+        """The process of a service."""
+        return self._processes[name].pid
+
     async def kill(self, name: str) -> None:
         """End one service with SIGKILL, as a crash would."""
         self._stopping.add(name)

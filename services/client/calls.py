@@ -23,6 +23,10 @@ R = TypeVar("R")
 RETRIED = (Kind.UNAVAILABLE, Kind.EXPIRED)
 BACKOFF_FIRST_MS = 100
 BACKOFF_MAX_MS = 2_000
+FIRST_SECONDS = 2.0
+"""A stream that brings nothing at all for so long leads to a replica that is no more."""
+SILENCE_SECONDS = 15.0
+"""A stream without even a heartbeat for so long is taken up anew, if it did not name a time."""
 PATIENCE_MS = 30_000
 """How long a service may be away before the failure is handed on."""
 
@@ -57,6 +61,27 @@ class Backoff:
         self._wait_ms = min(2 * self._wait_ms, BACKOFF_MAX_MS)
 
 
+class Silence:
+    """How long a stream may be silent, in seconds, by the message it brought last.
+
+    `promised` tells it of a message. At its start a stream has two seconds; each time it brought
+    nothing the next one has twice as long, so that a service with too much to do is not asked ever
+    again for what it has begun.
+    """
+
+    def __init__(self, promised: Callable[[Any], float]) -> None:
+        self._promised = promised
+        self._first = FIRST_SECONDS
+
+    def __call__(self, message: Any) -> float:
+        """The time until the message after this one; None: until the first."""
+        if message is not None:
+            self._first = FIRST_SECONDS
+            return self._promised(message)
+        now, self._first = self._first, min(2 * self._first, SILENCE_SECONDS)
+        return now
+
+
 class Caller:
     """Clients to the four services that send one caller's token and keep trying for a while.
 
@@ -75,6 +100,8 @@ class Caller:
         self.prompt_ms = self.answer_ms = settings.peer_timeout_ms
         self.dropped: Counter[str] = Counter()
         """Messages of a game's streams that came twice, other than a snapshot at a new start."""
+        self.repeated: Counter[str] = Counter()
+        """Why calls were sent again and streams taken up anew: how often each reason came."""
         self._clients = {name: Client(settings.address(name), settings, token) for name in SERVICES}
 
     def stub(self, service: str, make: Callable[[Any], R]) -> R:
@@ -95,6 +122,7 @@ class Caller:
             except Refused as refused:
                 if refused.kind not in RETRIED and refused.retry_after_ms is None:
                     raise
+                self.repeated[refused.reason] += 1
                 await backoff.wait(refused)
                 timeout_ms = min(2 * timeout_ms, self.answer_ms)
 

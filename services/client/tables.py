@@ -7,10 +7,9 @@ from typing import Any
 from kozyr.game.v1 import variant_pb2
 from kozyr.lobby.v1 import lobby_pb2, lobby_pb2_grpc
 
-from services.client.calls import Backoff
+from services.client.calls import SILENCE_SECONDS, Backoff, Silence
 from services.client.player import Player
 from services.client.variants import engine, read_values
-from services.client.watching import FIRST_SECONDS, SILENCE_SECONDS
 from services.kernel.errors import Kind, Refused, precondition
 from services.runtime.wire import games as wire
 
@@ -71,10 +70,11 @@ class Tables:
 
     async def _until(self, table_id: str, wanted: Any) -> lobby_pb2.Table:
         backoff = Backoff(self._player.patience_ms)
+        silence = Silence(lambda _: SILENCE_SECONDS)
         request = lobby_pb2.WatchTablesRequest(table_id=table_id)
         while True:
             failure = Refused(Kind.UNAVAILABLE, "STREAM_ENDED", "the stream ended")
-            stream = self._player.stream("lobby", self._stub.WatchTables, request, _silence)
+            stream = self._player.stream("lobby", self._stub.WatchTables, request, silence)
             try:
                 async with aclosing(stream) as messages:
                     async for message in messages:
@@ -93,11 +93,6 @@ class Tables:
         reply = await self._player.call("lobby", method, request)
         table: lobby_pb2.Table = reply.table
         return table
-
-
-def _silence(message: lobby_pb2.WatchTablesResponse | None) -> float:
-    """How long to wait for the next message, seconds."""
-    return FIRST_SECONDS if message is None else SILENCE_SECONDS
 
 
 def _playing(table: lobby_pb2.Table, after: str) -> bool:

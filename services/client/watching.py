@@ -11,13 +11,9 @@ from typing import Any
 
 from kozyr.game.v1 import game_pb2, game_pb2_grpc, view_pb2
 
-from services.client.calls import RETRIED, Backoff, Caller
+from services.client.calls import RETRIED, SILENCE_SECONDS, Backoff, Caller, Silence
 from services.kernel.errors import Kind, Refused
 
-FIRST_SECONDS = 2.0
-"""A stream that brings nothing at all for so long leads to a replica that is no more."""
-SILENCE_SECONDS = 15.0
-"""A stream without even a heartbeat for so long is taken up anew, if it did not name a time."""
 ENDED = (view_pb2.STAGE_FINISHED, view_pb2.STAGE_CANCELLED)
 GAPS_MAX = 3
 """So often in a row a stream may leave a version out before that is taken for an answer."""
@@ -58,7 +54,7 @@ async def follow(caller: Caller, game_id: str) -> AsyncGenerator[Update, None]:
     """
     games: Any = caller.stub("game", game_pb2_grpc.GameServiceStub)
     token, seen, gaps = b"", 0, 0
-    backoff = Backoff(caller.patience_ms)
+    backoff, silence = Backoff(caller.patience_ms), Silence(promised)
     while True:
         request = game_pb2.WatchGameRequest(game_id=game_id, resume_token=token)
         lost = Refused(Kind.UNAVAILABLE, "STREAM_ENDED", "the stream ended")
@@ -94,6 +90,7 @@ async def follow(caller: Caller, game_id: str) -> AsyncGenerator[Update, None]:
             lost = refused
         if gaps > GAPS_MAX:
             raise lost
+        caller.repeated[lost.reason] += 1
         await backoff.wait(lost)
 
 
@@ -102,10 +99,8 @@ def _gap(seen: int, first: int) -> Refused:
     return Refused(Kind.UNAVAILABLE, "STREAM_GAP", said)
 
 
-def silence(message: game_pb2.WatchGameResponse | None) -> float:
+def promised(message: game_pb2.WatchGameResponse) -> float:
     """How long to wait for a stream's next message, seconds: half as long again as it promised."""
-    if message is None:
-        return FIRST_SECONDS
     return message.heartbeat_ms * 1.5 / 1000 if message.heartbeat_ms else SILENCE_SECONDS
 
 

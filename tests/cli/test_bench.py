@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from services.cli import bench
-from services.cli.bench import peers
+from services.cli.bench import load, peers
 from services.cli.bench.measuring import (
     Effort,
     Report,
@@ -20,6 +20,7 @@ from services.cli.bench.measuring import (
     ratio,
 )
 from services.cli.main import main
+from services.cli.outcome import Failure
 from tests import postgres
 
 TINY = Effort(seconds=0.02, rounds=1, curve=(1, 2), many=4, games=6, streams=4, events=60)
@@ -151,6 +152,47 @@ def test_the_document_explains_every_key() -> None:
     keys = set().union(*RATIOS.values(), *PEERS.values())
     assert [key for key in sorted(keys) if f"`{key}`" not in text] == []
     assert [kind for kind in bench.KINDS if f"kozyr bench {kind}" not in text] == []
+
+
+LOAD = {"load.submit_p99_vs_idle", "load.watch_p99_vs_idle"}
+
+
+def test_people_at_tables_are_measured_beside_a_table_alone() -> None:
+    """A few players in the smallest form: times under load and idle, nothing wrong."""
+    report = on_loop(load.measure(load.Load(5, 2, 0.02), None, lambda _news: None))
+    assert report.failed == []
+    assert set(report.ratios) == LOAD
+    assert all(value > 0 for value in report.ratios.values())
+    assert report.absolute["load.errors"] == 0
+    assert report.absolute["load.steps"] >= report.absolute["load.moves"] >= 2
+    text = (Path(__file__).parents[2] / "docs" / "bench.md").read_text("utf-8")
+    assert [key for key in sorted(LOAD) if f"`{key}`" not in text] == []
+
+
+def test_what_must_not_happen_under_load_is_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And it is named, for eyes and for machines."""
+    report = Report("load", {"load.submit_p99_vs_idle": 2.0}, failed=["DEADLINE_EXCEEDED: 3"])
+    monkeypatch.setattr(bench, "measure_load", lambda _arguments, _tell: report)
+    assert main(["bench", "load"]) == 1
+    assert "FAILED DEADLINE_EXCEEDED: 3" in capsys.readouterr().out
+    assert main(["bench", "load", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["failed"] == ["DEADLINE_EXCEEDED: 3"]
+
+
+@pytest.mark.parametrize(
+    ("players", "tables", "seats"),
+    [(500, 125, [4] * 125), (5, 2, [3, 2]), (3, 2, None), (9, 2, None), (1, 0, None)],
+)
+def test_players_are_spread_over_tables(players: int, tables: int, seats: list[int] | None) -> None:
+    """As evenly as can be; what makes no game is refused."""
+    asked = load.Load(players, tables, 1.0)
+    if seats is None:
+        with pytest.raises(Failure, match="--players"):
+            _ = asked.seats
+    else:
+        assert asked.seats == seats
 
 
 def test_numbers_are_told_with_four_digits() -> None:

@@ -9,8 +9,8 @@ import pytest
 from kozyr.game.v1 import game_pb2, view_pb2
 
 from services.client import watching
-from services.client.calls import Backoff, Caller
-from services.client.watching import Update, follow, silence
+from services.client.calls import SILENCE_SECONDS, Backoff, Caller, Silence
+from services.client.watching import Update, follow, promised
 from services.kernel.errors import Kind, Refused
 from services.runtime.settings import Settings
 
@@ -53,6 +53,7 @@ class Broken:
         self._streams = list(streams)
         self.tokens: list[bytes] = []
         self.dropped: Counter[str] = Counter()
+        self.repeated: Counter[str] = Counter()
 
     def stub(self, *_: Any) -> Any:
         """A stub."""
@@ -84,6 +85,7 @@ async def test_a_stream_that_breaks_is_taken_up_with_its_last_token() -> None:
         (5, 7, True),
     ]
     assert caller.tokens == [b"", b"", b"3", b"h3", b"4"]
+    assert caller.repeated == {"STREAM_SILENT": 4}
     assert [update.over for update in seen] == [False, False, True]
 
 
@@ -121,10 +123,17 @@ async def test_versions_that_nobody_brings_are_a_refusal() -> None:
 
 
 def test_silence_is_judged_by_what_the_stream_promised() -> None:
-    """Half as long again; by fixed times at first and where an older server promises nothing."""
-    assert silence(None) == watching.FIRST_SECONDS
+    """Half as long again; by a fixed time where an older server promises nothing."""
+    assert promised(Message(heartbeat_ms=2_000)) == 3.0
+    assert promised(Message()) == SILENCE_SECONDS
+
+
+def test_a_stream_that_brings_nothing_is_given_longer_the_next_time() -> None:
+    """Until one brings something; a service that is slow is not driven round in circles."""
+    silence = Silence(promised)
+    assert [silence(None) for _ in range(5)] == [2.0, 4.0, 8.0, 15.0, 15.0]
     assert silence(Message(heartbeat_ms=2_000)) == 3.0
-    assert silence(Message()) == watching.SILENCE_SECONDS
+    assert silence(None) == 2.0
 
 
 async def test_nobody_is_asked_again_before_the_time_he_told(
@@ -162,6 +171,7 @@ async def test_each_try_of_a_call_waits_longer(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(caller._clients["game"], "call", call)
     assert await caller.call("game", None, game_pb2.SubmitMoveRequest()) == "done"
     assert given == [2_000, 4_000, 5_000, 5_000]
+    assert caller.repeated == {"DEADLINE_EXCEEDED": 3}
     await caller.close()
 
 

@@ -35,8 +35,8 @@ from tests.services.game.system import System, setup, system
 
 KINDS = ("azi", "durak", "rami")
 TOKEN_MS = 3_600_000
-GAME_SECONDS = 240.0
-HEARTBEAT_MS = 600
+GAME_SECONDS = 900.0
+HEARTBEAT_MS = 800
 EXAMPLES_MAX = 10
 
 
@@ -58,7 +58,7 @@ class Form:
     processes: bool
 
 
-LONG = Form(games=100, at_once=24, least=0.5, most=4.0, faults=math.inf, think=0.2, processes=True)
+LONG = Form(games=100, at_once=12, least=1.0, most=5.0, faults=math.inf, think=0.1, processes=True)
 SHORT = Form(games=1, at_once=3, least=0.1, most=0.5, faults=3, think=0.02, processes=False)
 
 

@@ -59,7 +59,7 @@ async def assert_all_stored(given: House, made: Acknowledged) -> None:
 
 def pid(given: House, name: str) -> int:
     """The process of a service."""
-    return given.stack._processes[name].pid
+    return given.stack.pid(name)
 
 
 async def is_serving(given: House, name: str) -> bool:

@@ -16,11 +16,13 @@ from services.cli.bench.measuring import (
     on_loop,
     shortened,
 )
-from services.cli.outcome import FINE
+from services.cli.outcome import FINE, WRONG
 from services.cli.terminal import command, emit, grid, progress, show
 
 LOCAL = ("engines",)
 """What needs no database."""
+LOAD = "load"
+"""What takes minutes, and is no part of all."""
 MATCHES = "bots"
 """What is no measurement of a machine, and no part of all."""
 KINDS = ("store", "moves", "watch", "wallet", "replay", "engines", "memory")
@@ -34,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
         "turn, the median of the rounds' ratios. What each number means stands in docs/bench.md.",
         "kozyr bench engines --seconds 2",
     )
-    choices = (*KINDS, MATCHES, "all")
+    choices = (*KINDS, LOAD, MATCHES, "all")
     made.add_argument("what", nargs="?", choices=choices, default="engines")
     made.add_argument("--seconds", type=float, help="length of a slice (what suits the benchmark)")
     made.add_argument("--rounds", type=int, default=3, help="rounds of slices (3)")
@@ -45,6 +47,11 @@ def parser() -> argparse.ArgumentParser:
         help="a PostgreSQL whose user may create databases; else the embedded one is started",
     )
     made.add_argument("--json", action="store_true", help="one JSON object a benchmark")
+    group = made.add_argument_group("load")
+    group.add_argument("--players", type=int, default=500, help="clients that play (500)")
+    group.add_argument("--tables", type=int, default=125, help="tables they sit at (125)")
+    group.add_argument("--minutes", type=float, default=5.0, help="how long they play (5)")
+    group.add_argument("--sqlite", action="store_true", help="on SQLite instead of PostgreSQL")
     bots.add_arguments(made)
     return made
 
@@ -66,14 +73,29 @@ def run(arguments: argparse.Namespace) -> int:
         streams=arguments.streams,
         database_url=arguments.database_url,
     )
+    code = FINE
     for kind in KINDS if arguments.what == "all" else (arguments.what,):
         with progress(kind) as tell:
-            report = measure(kind, effort, tell)
+            report = measure_load(arguments, tell) if kind == LOAD else measure(kind, effort, tell)
         if arguments.json:
             emit(report.json())
         else:
             show(table(report))
-    return FINE
+        code = WRONG if report.failed else code
+    return code
+
+
+def measure_load(arguments: argparse.Namespace, tell: Callable[[str], None]) -> Report:
+    """People at tables, on a PostgreSQL of its own unless told otherwise."""
+    from services.cli.bench import load
+
+    asked = load.Load(arguments.players, arguments.tables, arguments.minutes)
+    if arguments.sqlite:
+        return on_loop(load.measure(asked, None, tell))
+    with tempfile.TemporaryDirectory(prefix="kozyr-bench-") as folder:
+        tell("PostgreSQL starts")
+        with postgres.server(arguments.database_url, Path(folder)) as url:
+            return on_loop(load.measure(asked, url, tell))
 
 
 def measure(kind: str, effort: Effort, tell: Callable[[str], None]) -> Report:
@@ -95,4 +117,5 @@ def table(report: Report) -> list[str]:
     rows = [(key, f"{shortened(value):,g}", "ratio") for key, value in report.ratios.items()]
     rows += [(key, f"{shortened(value):,g}", "") for key, value in report.absolute.items()]
     lines = grid((report.name, "value", ""), rows)
-    return [*lines, *(f"skipped {name}: {why}" for name, why in report.skipped.items()), ""]
+    lines += [f"skipped {name}: {why}" for name, why in report.skipped.items()]
+    return [*lines, *(f"FAILED {what}" for what in report.failed), ""]

@@ -52,21 +52,26 @@ class Effort:
 
 @dataclass(slots=True)
 class Report:
-    """What a benchmark found: ratios and absolute numbers by key, and what was left out and why."""
+    """What a benchmark found: ratios and absolute numbers by key, what was left out and why.
+
+    `failed` names what must not have happened while it was measured.
+    """
 
     name: str
     ratios: dict[str, float] = field(default_factory=dict)
     absolute: dict[str, float] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
 
     def json(self) -> dict[str, Any]:
-        """One JSON object; `skipped` only where something was."""
+        """One JSON object; `skipped` and `failed` only where something was."""
         said: dict[str, Any] = {
             "name": self.name,
             "ratios": {key: shortened(value) for key, value in self.ratios.items()},
             "absolute": {key: shortened(value) for key, value in self.absolute.items()},
         }
-        return said | ({"skipped": self.skipped} if self.skipped else {})
+        said |= {"skipped": self.skipped} if self.skipped else {}
+        return said | ({"failed": self.failed} if self.failed else {})
 
 
 def shortened(value: float) -> float:
