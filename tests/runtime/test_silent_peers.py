@@ -1,0 +1,67 @@
+"""A peer that is there and says nothing, as a frozen process or a cut line: it is left in time."""
+
+import asyncio
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import grpc
+from google.rpc.error_details_pb2 import RequestInfo
+
+from services.kernel.errors import Kind
+from services.runtime.clients import Client
+from services.runtime.connection import open_channel
+from tests.runtime.echo import NAME, Caller, Echo, refused, serving, settings
+from tests.runtime.line import line_to
+
+QUICK = {"keepalive_ms": 1_000, "keepalive_timeout_ms": 300, "rate_burst": 100_000}
+IN_A_ROW = 30
+"""So many answers in a row show that nothing is sent to the silent one any more: by turns it would
+be asked every second time."""
+
+
+async def test_a_silent_replica_is_asked_no_more(tmp_path: Path) -> None:
+    """Calls go on all the while: what is under way on the connection does not keep it alive."""
+    given = settings(tmp_path, **QUICK)
+    async with (
+        serving(Echo(), given) as one,
+        serving(Echo(), given) as other,
+        line_to(f"tcp://{one.address}") as line,
+    ):
+        both = f"ipv4:127.0.0.1:{urlsplit(line.url).port},{other.address}"
+        channel = open_channel(both, given)
+        echo = channel.unary_unary(
+            f"/{NAME}/Echo", RequestInfo.SerializeToString, RequestInfo.FromString
+        )
+
+        async def answered() -> bool:
+            return (
+                await echo(RequestInfo(request_id="r-1"), timeout=0.3).code() is grpc.StatusCode.OK
+            )
+
+        for _ in range(IN_A_ROW):
+            await echo(RequestInfo(request_id="r-1"), timeout=10)
+        line.stall()
+        silences, answers = 0, 0
+        async with asyncio.timeout(30):
+            while answers < IN_A_ROW:
+                heard = await answered()
+                silences, answers = silences + (not heard), answers + 1 if heard else 0
+        assert silences, "the silent one was never asked"
+        await channel.close()
+
+
+async def test_a_silent_clients_streams_end(tmp_path: Path) -> None:
+    """The server lets go of what it holds for them; the client is told that the line is lost."""
+    echo, given = Echo(), settings(tmp_path, **QUICK)
+    async with serving(echo, given) as server, line_to(f"tcp://{server.address}") as line:
+        caller = Caller(server, given)
+        await caller.client.close()
+        caller.client = Client(f"ipv4:127.0.0.1:{urlsplit(line.url).port}", given)
+        stream = caller.stream("Watch")
+        await anext(stream)
+        await echo.entered.wait()
+        line.stall()
+        async with asyncio.timeout(30):
+            await echo.cancelled.wait()
+            assert (await refused(anext(stream))).kind is Kind.UNAVAILABLE
+        await caller.client.close()
