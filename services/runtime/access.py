@@ -1,9 +1,10 @@
 """Who may call each RPC of the four services: one row for every method there is.
 
-A method without a row is answered UNIMPLEMENTED, and a test fails for it. What a row allows is
-decided before anything is looked up, so a refusal tells nothing about what exists. What reads a
-game's whole log is dear: a history, and the steps since a resume token as well. Whether the
-caller may touch *this* table, game or account is the servicer's to decide.
+A method without a row is answered UNIMPLEMENTED, and a test fails for it. What is public, the edge
+(`deploy/components/edge/envoy.yaml`) lets through without a token; a test holds it to this table.
+What a row allows is decided before anything is looked up, so a refusal tells nothing about what
+exists. What reads a game's whole log is dear: a history, and the steps since a resume token as
+well. Whether the caller may touch *this* table, game or account is the servicer's to decide.
 """
 
 from collections.abc import Mapping

@@ -53,7 +53,7 @@ async def start_inside(
     with log.open("ab") as errors:
         return await asyncio.create_subprocess_exec(
             *("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", INSIDE, "sh"),
-            *(root, keys, *words),
+            *(str(root), str(keys), *words),
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONDONTWRITEBYTECODE": "1", **given},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
