@@ -7,7 +7,7 @@ from uuid import UUID
 from kozyr.wallet.v1 import wallet_pb2
 from kozyr.wallet.v1.wallet_pb2_grpc import WalletServiceStub
 
-from services.kernel.errors import Refused
+from services.kernel.errors import Kind, Refused
 from services.lobby.players import Players
 from services.runtime import log
 from services.runtime.clients import Client
@@ -34,6 +34,20 @@ class Accounts:
             request_id=f"account:{player}", account_id=str(player), kind=kind
         )
         await self._wallet.call(self._stub.OpenAccount, request, timeout_ms)
+
+    async def balance(self, player: UUID) -> int:
+        """The chips in a player's account, which is opened where that was left for later; raises
+        Refused."""
+        request = wallet_pb2.GetAccountRequest(account_id=str(player))
+        try:
+            answer = await self._wallet.call(self._stub.GetAccount, request)
+        except Refused as refused:
+            if refused.kind is not Kind.NOT_FOUND:
+                raise
+            await self.open(player, bot=False)
+            answer = await self._wallet.call(self._stub.GetAccount, request)
+        balance: int = answer.account.balance
+        return balance
 
     async def leaving(self, players: Iterable[UUID]) -> set[UUID]:
         """Those of these players who are being erased, or were: no game is started with them."""

@@ -124,7 +124,8 @@ def _opened_message(event: TableOpened) -> table_pb2.TableOpened:
     )
 
 
-def _opened(message: table_pb2.TableOpened) -> TableOpened:
+def opened(message: table_pb2.TableOpened) -> TableOpened:
+    """The opening of a table as it was stored."""
     variant = variant_of(message.options)
     options = stored_options(message.options)
     rules = Rules(
@@ -197,7 +198,7 @@ def _ended(message: table_pb2.GameEnded) -> GameEnded:
 
 
 READERS: Mapping[str, tuple[type[Message], Callable[[Any], Event]]] = {
-    "TableOpened": (table_pb2.TableOpened, _opened),
+    "TableOpened": (table_pb2.TableOpened, opened),
     "SeatTaken": (table_pb2.SeatTaken, _taken),
     "SeatLeft": (
         table_pb2.SeatLeft,

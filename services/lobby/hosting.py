@@ -65,13 +65,12 @@ def table_rules(asked: lobby_pb2.TableRules, settings: Settings) -> Rules:
     )
 
 
-def quick_rules(variant: Variant, seats: int, settings: Settings) -> Rules:
-    """The rules quick play looks for and opens tables with: all defaults, spectators welcome."""
-    fee = getattr(default_options(variant), "entry_fee", 0)
-    low, high = _buy_in(fee, 0, 0)
+def quick_rules(variant: Variant, seats: int, fee: int, settings: Settings) -> Rules:
+    """The rules quick play opens tables with: defaults but for the fee, spectators welcome."""
+    low, high = stack_bounds(fee)
     return Rules(
         variant=variant,
-        options=default_options(variant),
+        options=quick_options(variant, fee),
         seats=_seats(variant, seats or QUICK_SEATS, "seats"),
         seats_min=ENGINES[variant].SEATS.start,
         turn_ms=settings.turn_time_default_ms,
@@ -84,6 +83,11 @@ def quick_rules(variant: Variant, seats: int, settings: Settings) -> Rules:
         buy_in_max=high,
         series=variant is Variant.DURAK,
     )
+
+
+def quick_options(variant: Variant, fee: int) -> object:
+    """The options quick play plays by: all defaults, but for the fee of games that have one."""
+    return ENGINES[variant].Options(entry_fee=fee) if fee else default_options(variant)
 
 
 def _invited(asked: lobby_pb2.TableRules, visibility: Visibility) -> tuple[UUID, ...]:
@@ -134,6 +138,11 @@ def _bounded(name: str, value: int, high: int) -> int:
     if not 0 <= value <= high:
         raise invalid(f"rules.{name}", f"must be 0 to {high}")
     return value
+
+
+def stack_bounds(fee: int) -> tuple[int, int]:
+    """The bounds of a stack at a table that names none."""
+    return _buy_in(fee, 0, 0)
 
 
 def _buy_in(fee: int, low: int, high: int) -> tuple[int, int]:

@@ -1,19 +1,82 @@
-"""Quick play: a seat at a table that fits, or a table of one's own."""
+"""Quick play: a seat at a table that fits, or a table that others find."""
 
+from dataclasses import dataclass
 from uuid import UUID
 
-from services.kernel.errors import Kind, Refused
+from kozyr.lobby.v1 import lobby_pb2 as pb
+
+from services.kernel.errors import Kind, Refused, invalid
 from services.lobby.bots import bot_id
 from services.lobby.choices import Choices
-from services.lobby.commands import Bot, Open, TakeSeat
-from services.lobby.evolve import rules_of, tag_of_variant
-from services.lobby.model import BotLevel, Phase, Rules, Table
+from services.lobby.commands import Bot, Open, SetReady, TakeSeat
+from services.lobby.directory import Directory
+from services.lobby.evolve import rules_of
+from services.lobby.hosting import (
+    BUY_IN_MAX,
+    FEES_MAX,
+    quick_options,
+    quick_rules,
+    stack_bounds,
+)
+from services.lobby.model import BotLevel, KickReason, Phase, Rules, Table, Variant, Wish
+from services.lobby.openings import Openings, Terms
+from services.lobby.seeing import kick_of
 from services.lobby.tables import Found, Request, Tables
+from services.lobby.variants import default_options
+from services.runtime import validate
 from services.runtime.moments import new_id
+from services.runtime.settings import Settings
 from services.runtime.store.api import Store
+from services.runtime.streams import refusals
 
 TRIES_MAX = 5
 """How many tables with a free seat are tried before one is opened."""
+FILL_AFTER_MAX_MS = 300_000
+"""The longest that a player may wait for people before bots sit down, in milliseconds."""
+FEE_MAX = BUY_IN_MAX // FEES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Hope:
+    """What a player hopes for: a table by `rules`, of any size with `any_seats`, at an entry fee of
+    `fee_min` to `fee_max` chips. `bots` of a level other than PERSON fill it after `fill_after_ms`;
+    at 0 it is a table of his own, full at once."""
+
+    rules: Rules
+    any_seats: bool
+    fee_min: int
+    fee_max: int
+    bots: BotLevel = BotLevel.PERSON
+    fill_after_ms: int = 0
+
+    @property
+    def alone(self) -> bool:
+        """Whether he waits for nobody."""
+        return self.bots is not BotLevel.PERSON and not self.fill_after_ms
+
+    @property
+    def wish(self) -> Wish | None:
+        """What he waits for besides people."""
+        return Wish(self.bots, self.fill_after_ms) if self.fill_after_ms else None
+
+
+def hope_of(request: pb.QuickPlayRequest, settings: Settings) -> Hope:
+    """What a request hopes for; raises Refused naming the field."""
+    variant = Variant(validate.choice("variant", request.variant, tuple(Variant)))
+    usual: int = getattr(default_options(variant), "entry_fee", 0)
+    low, high = request.entry_fee_min, request.entry_fee_max
+    if not usual and (low or high):
+        field = "entry_fee_min" if low else "entry_fee_max"
+        raise invalid(field, "no chips are played for")
+    if usual:
+        validate.number("entry_fee_min", low, low=0, high=FEE_MAX)
+        low = low or (min(usual, high) if high > 0 else usual)
+        high = validate.number("entry_fee_max", high or low, low=low, high=FEE_MAX)
+    fill = validate.number("fill_after_ms", request.fill_after_ms, low=0, high=FILL_AFTER_MAX_MS)
+    if fill and not request.bots:
+        raise invalid("fill_after_ms", "names no level of bots")
+    rules = quick_rules(variant, request.seats, max(low, min(usual, high)), settings)
+    return Hope(rules, request.seats == 0, low, high, BotLevel(request.bots), fill)
 
 
 class QuickPlay:
@@ -21,79 +84,155 @@ class QuickPlay:
 
     The table chosen is written down before sitting down there. Whoever carries out the same
     request, now or after a crash, first tries the table that stands chosen, and only what that
-    table refused is chosen anew.
+    table refused is chosen anew. Who waits at a table that fits already is answered with that one.
     """
 
-    def __init__(self, tables: Tables, store: Store, choices: Choices) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        store: Store,
+        choices: Choices,
+        directory: Directory,
+        openings: Openings,
+    ) -> None:
         self._tables = tables
         self._store = store
         self._choices = choices
+        self._directory = directory
+        self._openings = openings
 
-    async def play(
-        self, player: UUID, rules: Rules, level: BotLevel, request: Request, *, any_seats: bool
-    ) -> Found:
-        """A seat, ready, at a table that plays by `rules` (of any size with `any_seats`).
-
-        With a `level`, at a table of one's own that bots of this level fill.
-        """
+    async def play(self, player: UUID, hope: Hope, request: Request) -> Found:
+        """A seat, ready, at a table as hoped for; raises Refused."""
         async with self._tables.seating(player):
-            return await self._play(player, rules, level, request, any_seats=any_seats)
+            with refusals():
+                return await self._play(player, hope, request)
 
-    async def _play(
-        self, player: UUID, rules: Rules, level: BotLevel, request: Request, *, any_seats: bool
-    ) -> Found:
-        own = level is not BotLevel.PERSON
+    async def _play(self, player: UUID, hope: Hope, request: Request) -> Found:
+        tried: set[UUID] = set()
         chosen = await self._choices.find(request.key)
         if chosen is None:
-            await self._tables.require_room(player)
-            candidates = [] if own else await self._candidates(player, rules, any_seats)
-            chosen = await self._choices.choose(request.key, next(iter(candidates), new_id()))
-        tried: set[UUID] = set()
+            first = await self._next(player, hope, tried)
+            chosen = await self._choices.choose(request.key, first)
         while True:
             try:
-                return Found(chosen, await self._sit(chosen, player, rules, level, request))
+                return Found(chosen, await self._sit(chosen, player, hope, request))
             except Refused as refused:
                 if refused.kind not in {Kind.PRECONDITION, Kind.NOT_FOUND} or chosen in tried:
                     raise
                 if await self._store.head(chosen) is None:
                     raise  # he was to open it: what one of his own refuses, the next one would too
             tried.add(chosen)
-            others = await self._candidates(player, rules, any_seats)
-            fresh = [table for table in others if table not in tried]
-            other = fresh[0] if fresh and not own and len(tried) < TRIES_MAX else new_id()
+            other = await self._next(player, hope, tried)
             chosen = await self._choices.choose(request.key, other, instead_of=chosen)
 
-    async def _sit(
-        self, table_id: UUID, player: UUID, rules: Rules, level: BotLevel, request: Request
-    ) -> Table:
-        if await self._store.head(table_id) is not None:
-            seat = TakeSeat(player, None, 0, "", new_id(), ready=True)
-            return await self._tables.act(table_id, seat, request)
+    async def _next(self, player: UUID, hope: Hope, tried: set[UUID]) -> UUID:
+        """Where to sit down: where he waits already, at the fullest table, or at a new one."""
+        while not hope.alone:
+            latest = await self._openings.latest(hope.rules.variant)
+            await self._directory.fresh()
+            if mine := self._waits_at(player, hope):
+                return mine
+            if not tried:
+                await self._tables.require_room(player)
+            fitting = [
+                (-len(table.people()), table_id)
+                for table_id, table in self._directory.newest(variant=hope.rules.variant)
+                if table_id not in tried and _fits(table, player, hope)
+            ]
+            if fitting and len(tried) < TRIES_MAX:
+                return min(fitting)[1]
+            for table_id, terms in latest.terms.items():
+                unopened = self._directory.find(table_id) is None and table_id not in tried
+                if unopened and _as_hoped(terms, hope):
+                    return table_id
+            opening = new_id()
+            if await self._openings.add(latest.number + 1, opening, Terms(hope.rules, hope.bots)):
+                return opening
+        if not tried:
+            await self._tables.require_room(player)
+        return new_id()
+
+    def _waits_at(self, player: UUID, hope: Hope) -> UUID | None:
+        for table_id, table in self._directory.of(player):
+            number = table.seat_of(player)
+            seat = table.seats[number] if number is not None else None
+            if seat and seat.ready and table.phase is Phase.WAITING and _plays(table, hope):
+                level = seat.wish.level if seat.wish else BotLevel.PERSON
+                if level is hope.bots:
+                    return table_id
+        return None
+
+    async def _sit(self, table_id: UUID, player: UUID, hope: Hope, request: Request) -> Table:
+        if await self._store.head(table_id) is None:
+            try:
+                return await self._open(table_id, player, hope, request)
+            except Refused as refused:
+                if refused.reason != "TABLE_EXISTS":
+                    raise
+        seat = TakeSeat(player, None, 0, "", new_id(), ready=True, wish=hope.wish)
+        table = await self._tables.see(table_id, player)
+        try:
+            return await self._tables.seat(table_id, table, seat, request)
+        except Refused as refused:
+            if refused.reason != "ALREADY_SEATED":
+                raise
+        return await self._stay(table_id, player, request)
+
+    async def _stay(self, table_id: UUID, player: UUID, request: Request) -> Table:
+        """Note at the table where the player waits already that this request led there: asked again
+        it sits nobody down who has left since."""
+        ready = SetReady(player, ready=True, game=new_id())
+        try:
+            return await self._tables.act(table_id, ready, request)
+        except Refused as refused:
+            if refused.reason != "GAME_RUNNING":
+                raise
+            return await self._tables.see(table_id, player)
+
+    async def _open(self, table_id: UUID, player: UUID, hope: Hope, request: Request) -> Table:
+        """Open the table, by the terms of whoever thought of it first."""
         bots: tuple[Bot, ...] = ()
-        if level is not BotLevel.PERSON:
+        rules = hope.rules
+        if hope.alone:
             ids = (bot_id(table_id, request.key, n) for n in range(1, rules.seats))
-            bots = tuple(Bot(bot, level) for bot in ids)
+            bots = tuple(Bot(bot, hope.bots) for bot in ids)
             await self._tables.name_bots(Table(), list(bots))
-        opened = Open(player, rules, rules.buy_in_min, new_id(), bots, ready=True)
-        return await self._tables.act(table_id, opened, request)
-
-    async def _candidates(self, player: UUID, rules: Rules, any_seats: bool) -> list[UUID]:
-        return [
-            found.table_id
-            async for found in self._tables.scan(tag_of_variant(rules.variant.name))
-            if _fits(found.table, player, rules, any_seats)
-        ]
+        elif terms := (await self._openings.latest(rules.variant)).terms.get(table_id):
+            rules = terms.rules
+        opened = Open(player, rules, rules.buy_in_min, new_id(), bots, ready=True, wish=hope.wish)
+        return await self._tables.seat(table_id, Table(), opened, request)
 
 
-def _fits(table: Table, player: UUID, rules: Rules, any_seats: bool) -> bool:
+def _as_hoped(terms: Terms, hope: Hope) -> bool:
+    """Whether a table by these terms, at which nobody sits yet, is one to wait at."""
+    return terms.level is hope.bots and _same_game(terms.rules, hope)
+
+
+def _plays(table: Table, hope: Hope) -> bool:
+    return table.rules is not None and _same_game(table.rules, hope)
+
+
+def _same_game(rules: Rules, hope: Hope) -> bool:
+    """Whether the rules are those hoped for, but for what he leaves open."""
+    fee = rules.entry_fee
+    if rules.variant is not hope.rules.variant or not rules.listed:
+        return False
+    if not hope.fee_min <= fee <= hope.fee_max:
+        return False
+    same_size = hope.any_seats or rules.seats == hope.rules.seats
+    bounds = (rules.buy_in_min, rules.buy_in_max) == stack_bounds(fee)
+    return same_size and bounds and rules.options == quick_options(rules.variant, fee)
+
+
+def _fits(table: Table, player: UUID, hope: Hope) -> bool:
     """Whether the player may sit there and wait for nobody but other newcomers."""
-    offered = rules_of(table)
-    return (
-        table.phase is Phase.WAITING
-        and bool(table.free())
-        and table.seat_of(player) is None
-        and all(seat.ready for _, seat in table.taken())
-        and offered.options == rules.options
-        and (offered.buy_in_min, offered.buy_in_max) == (rules.buy_in_min, rules.buy_in_max)
-        and (any_seats or offered.seats == rules.seats)
-    )
+    free = len(table.free())
+    if table.phase is not Phase.WAITING or not free or not _same_game(rules_of(table), hope):
+        return False
+    if kick_of(table, player) is not KickReason.NONE or table.seat_of(player) is not None:
+        return False
+    if not all(seat.ready for _, seat in table.taken()):
+        return False
+    wishes = {seat.wish.level for _, seat in table.people() if seat.wish}
+    alike = wishes == ({hope.bots} if hope.wish else set())
+    return alike or free == 1

@@ -70,3 +70,15 @@ erasures = Table(
 """A row from the moment an erasure is asked for: one that is refused has none any more. `asked_by`
 is an operator's name, empty for the player himself; `due_at` when somebody is to take it further,
 put off while somebody does; `ends_at` when the last of his tokens has ended."""
+
+openings = Table(
+    "openings",
+    metadata,
+    Column("variant", Integer, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("table_id", Uuid, nullable=False),
+    Column("level", Integer, nullable=False),
+    Column("terms", LargeBinary, nullable=False),
+)
+"""The tables that quick play opened last, by game and in order: with what rules, and what bots
+their players wait for. Nobody is named."""

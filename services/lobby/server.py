@@ -18,8 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from services.kernel.envelope import Claimed
 from services.lobby import migrations
 from services.lobby.accounts import Accounts
-from services.lobby.board import Board
 from services.lobby.choices import Choices
+from services.lobby.directory import Directory
 from services.lobby.erasing import PAUSE_MS, Erasing
 from services.lobby.erasures import Erasures
 from services.lobby.evolve import START, Limits
@@ -27,6 +27,7 @@ from services.lobby.identity import Identity
 from services.lobby.listening import Listening
 from services.lobby.model import Table
 from services.lobby.mutes import Mutes
+from services.lobby.openings import Openings
 from services.lobby.players import Players
 from services.lobby.quick import QuickPlay
 from services.lobby.servicer import Lobby
@@ -83,19 +84,19 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
     settings = process.settings
     engine, store = await open_store(settings, NAME, FOLDERS, secrets=False)
     feed = Feed(store, interval_ms=settings.feed_interval_ms)
-    board = Board(store)
 
     def published(change: Change[Table]) -> None:
         feed.published(change.stream, change.after.version)
-        board.published(change.stream, change.after.version)
+        directory.published(change.stream, change.after.state)
         worker.expect(change.plan)
 
     limits = Limits(settings.table_idle_ms, settings.table_unready_ms)
     streams = Streams(store, decider(limits), published=published)
+    directory = Directory(engine, streams)
     wallet, game = process.peers.client("wallet"), process.peers.client("game")
     players, choices, partitions = Players(engine), Choices(engine), Partitions(engine)
     accounts = Accounts(players, wallet)
-    tables = Tables(streams, store, players, choices)
+    tables = Tables(streams, store, players, choices, accounts)
     starter = Starter(streams, accounts, wallet, game, pace.tries_max)
     timers = Timers(tables)
 
@@ -110,9 +111,9 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
         retry_ms=pace.retry_ms,
         retry_max_ms=pace.retry_max_ms,
     )
-    watching = Watching(tables, feed, board, process.drain, settings.heartbeat_ms / 1_000)
-    quick = QuickPlay(tables, store, choices)
-    lobby = Lobby(settings, tables, quick, watching, process.seal_key)
+    watching = Watching(tables, feed, directory, process.drain, settings.heartbeat_ms / 1_000)
+    quick = QuickPlay(tables, store, choices, directory, Openings(engine))
+    lobby = Lobby(settings, tables, directory, quick, watching, process.seal_key)
     signer = RingSigner(PLAYERS, process.keyring)
     lease_ms = settings.due_lease_ms + 3 * settings.peer_timeout_ms
     erasures = Erasures(engine, lease_ms)
@@ -156,7 +157,7 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
             **partitions.tasks,
             **supervised(process.drain, feed=feed, due=worker),
             "starts": lambda: stop_at_end(worker),
-            "board": board.run,
+            "directory": directory.run,
             "accounts": accounts.run,
             "erasures": erasing.run,
             **speech.tasks,

@@ -9,14 +9,15 @@ from kozyr.game.v1 import view_pb2
 from kozyr.lobby.v1 import lobby_pb2 as pb
 from kozyr.lobby.v1.lobby_pb2_grpc import LobbyServiceServicer
 
-from services.kernel.errors import invalid
 from services.lobby import commands
 from services.lobby.bots import bot_id
+from services.lobby.directory import Directory
+from services.lobby.filters import wanted
 from services.lobby.guides import spoken
-from services.lobby.hosting import BUY_IN_MAX, quick_rules, table_rules
+from services.lobby.hosting import BUY_IN_MAX, table_rules
 from services.lobby.listing import list_tables
 from services.lobby.model import BotLevel, KickReason, Table, Variant
-from services.lobby.quick import QuickPlay
+from services.lobby.quick import QuickPlay, hope_of
 from services.lobby.records import table_events
 from services.lobby.reports import end_of_game
 from services.lobby.tables import Request, Tables, request_of
@@ -37,12 +38,14 @@ class Lobby(LobbyServiceServicer):
         self,
         settings: Settings,
         tables: Tables,
+        directory: Directory,
         quick: QuickPlay,
         watching: Watching,
         seal_key: bytes,
     ) -> None:
         self._settings = settings
         self._tables = tables
+        self._directory = directory
         self._quick = quick
         self._watching = watching
         self._seal_key = seal_key
@@ -70,11 +73,8 @@ class Lobby(LobbyServiceServicer):
     async def ListTables(
         self, request: pb.ListTablesRequest, context: Context
     ) -> pb.ListTablesResponse:
-        """A page of listed tables, or of the caller's own."""
-        viewer = _viewer()
-        if request.mine and viewer is None:
-            raise invalid("mine", "for players only")
-        return await list_tables(self._tables, self._seal_key, request, viewer)
+        """A page of the tables that fit."""
+        return await list_tables(self._tables, self._directory, self._seal_key, request, _viewer())
 
     async def GetTable(self, request: pb.GetTableRequest, context: Context) -> pb.GetTableResponse:
         """One table, if the caller may know of it."""
@@ -87,11 +87,11 @@ class Lobby(LobbyServiceServicer):
     ) -> AsyncIterator[pb.WatchTablesResponse]:
         """Follow one table, or the listed ones."""
         table_id, viewer = validate.optional_uuid("table_id", request.table_id), _viewer()
-        wanted = Variant(request.variant) if request.variant else None
+        asked = wanted(request, viewer)
         if table_id is not None:
             replies = self._watching.one(table_id, viewer, request.invite_code)
         else:
-            replies = self._watching.public(viewer, wanted)
+            replies = self._watching.many(asked)
         async for reply in replies:
             yield reply
 
@@ -193,18 +193,17 @@ class Lobby(LobbyServiceServicer):
     async def TopUp(self, request: pb.TopUpRequest, context: Context) -> pb.TopUpResponse:
         """Add to one's stack; the chips are reserved when the next game starts."""
         chips = validate.number("chips", request.chips, low=1, high=BUY_IN_MAX)
+        table_id = validate.uuid("table_id", request.table_id)
         command = commands.TopUp(call.player(), chips)
-        return pb.TopUpResponse(table=await self._act(request, command))
+        table = await self._tables.top_up(table_id, command, _asked(request))
+        return pb.TopUpResponse(table=await self._show(table_id, table))
 
     async def QuickPlay(
         self, request: pb.QuickPlayRequest, context: Context
     ) -> pb.QuickPlayResponse:
         """Sit down at a table that fits, ready, or at a new one."""
-        variant = Variant(validate.choice("variant", request.variant, tuple(Variant)))
-        rules = quick_rules(variant, request.seats, self._settings)
-        any_seats, level = request.seats == 0, BotLevel(request.bots)
-        asked, player = _asked(request), call.player()
-        found = await self._quick.play(player, rules, level, asked, any_seats=any_seats)
+        hope = hope_of(request, self._settings)
+        found = await self._quick.play(call.player(), hope, _asked(request))
         table = await self._show(found.table_id, found.table)
         return pb.QuickPlayResponse(table=table)
 

@@ -14,12 +14,31 @@ from kozyr.lobby.v1 import lobby_pb2
 from services.kernel.decider import Decider
 from services.kernel.errors import Refused, invalid, precondition
 from services.lobby import codec, domain
+from services.lobby.accounts import Accounts
 from services.lobby.bots import new_bot
 from services.lobby.choices import Choices
-from services.lobby.commands import AddBot, Bot, Command, EndGame, Open, TakeSeat
-from services.lobby.evolve import Limits, evolve, plan, tag_of_player
-from services.lobby.model import Event, Rules, Table
+from services.lobby.commands import (
+    AddBot,
+    Bot,
+    Command,
+    EndGame,
+    LeaveSeat,
+    Open,
+    TakeSeat,
+    TopUp,
+)
+from services.lobby.evolve import (
+    INSUFFICIENT_CHIPS,
+    Limits,
+    after_events,
+    evolve,
+    plan,
+    rules_of,
+    tag_of_player,
+)
+from services.lobby.model import Event, LeftCause, Rules, Table
 from services.lobby.players import Players
+from services.lobby.purse import claimed, require_chips
 from services.lobby.seeing import require_sight, table_not_found
 from services.lobby.views import players_at, table_view
 from services.runtime.fingerprint import fingerprint
@@ -81,11 +100,13 @@ class Tables:
         store: Store,
         players: Players,
         choices: Choices,
+        accounts: Accounts,
     ) -> None:
         self._streams = streams
         self.store = store
         self._players = players
         self._choices = choices
+        self._accounts = accounts
         self._seating: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
 
     async def act(self, table_id: UUID, command: Command, request: Request) -> Table:
@@ -121,21 +142,72 @@ class Tables:
         return table_view(table_id, table, viewer, await self._players.find(players_at(table)))
 
     async def open(self, host: UUID, rules: Rules, stack: int, request: Request) -> Found:
-        """Open a table; the same request opens one only."""
+        """Open a table; the same request opens one only. Raises what `seat` does."""
         table_id = await self._choices.choose(request.key, new_id())
         command = Open(host, rules, stack, new_id())
         async with self.seating(host):
             if await self.store.head(table_id) is None:
                 await self.require_room(host)
-            return Found(table_id, await self.act(table_id, command, request))
+            return Found(table_id, await self.seat(table_id, Table(), command, request))
 
     async def take_seat(self, table_id: UUID, command: TakeSeat, request: Request) -> Table:
-        """Sit down; raises Refused TOO_MANY_TABLES as well."""
+        """Sit down; raises what `seat` does, and Refused TOO_MANY_TABLES."""
         async with self.seating(command.player):
             table = await self.see(table_id, command.player, command.code)
             if table.seat_of(command.player) is None:
                 await self.require_room(command.player)
+            return await self.seat(table_id, table, command, request)
+
+    async def top_up(self, table_id: UUID, command: TopUp, request: Request) -> Table:
+        """Add to a stack; raises what `seat` does."""
+        async with self.seating(command.player):
+            table = await self.see(table_id, command.player)
+            return await self.seat(table_id, table, command, request)
+
+    async def seat(
+        self, table_id: UUID, table: Table, command: Open | TakeSeat | TopUp, request: Request
+    ) -> Table:
+        """Carry a command out that brings chips to a table, `table` as far as is known.
+
+        Raises what `act` does, and Refused INSUFFICIENT_CHIPS unless the player's account holds
+        what all of his seats claim.
+        """
+        player = command.host if isinstance(command, Open) else command.player
+        try:
+            after = after_events(table, domain.decide(table, command))
+        except Refused:  # refused below, unless this is the repetition of a request that was not
             return await self.act(table_id, command, request)
+        if not rules_of(after).entry_fee:
+            return await self.act(table_id, command, request)
+        more = max(0, claimed(after, player) - claimed(table, player))
+        try:
+            await require_chips(self._accounts, player, self._where(player), more)
+        except Refused:
+            if await self.store.find_request(table_id, request.key) is None:
+                raise
+        seated = await self.act(table_id, command, request)
+        await self._require_still(table_id, player, request)
+        return seated
+
+    async def _require_still(self, table_id: UUID, player: UUID, request: Request) -> None:
+        """Have a player stand up again who was let in elsewhere at the same moment; raise Refused
+        INSUFFICIENT_CHIPS then, unless his game has begun."""
+        try:
+            await require_chips(self._accounts, player, self._where(player), 0)
+        except Refused as refused:
+            if refused.reason != INSUFFICIENT_CHIPS:
+                return  # the start will tell
+            key = hashlib.sha256(f"chips {request.key}".encode()).hexdigest()
+            up = LeaveSeat(player, new_id(), LeftCause.CHIPS)
+            try:
+                await self.act(table_id, up, Request("server", key, request.body))
+            except Refused:
+                return
+            raise
+
+    async def _where(self, player: UUID) -> AsyncIterator[Table]:
+        async for found in self.seats_of(player):
+            yield found.table
 
     async def add_bot(self, table_id: UUID, command: AddBot, request: Request) -> Table:
         """Put a bot on a seat; it gets a player row of its own first, so that it has a name."""

@@ -10,6 +10,7 @@ RIGHTS = {
     "refresh_tokens": ("SELECT", "INSERT", "UPDATE (spent)", "DELETE"),
     "choices": ("SELECT", "INSERT", "UPDATE (table_id)"),
     "erasures": ("SELECT", "INSERT", "UPDATE (step, due_at, chips, erased_at, ends_at)", "DELETE"),
+    "openings": ("SELECT", "INSERT", "DELETE"),
     "talk": ("SELECT", "INSERT", "DELETE"),
     "talk_rooms": ("SELECT", "INSERT", "UPDATE (last)", "DELETE"),
     "mutes": ("SELECT", "INSERT", "DELETE"),

@@ -113,6 +113,8 @@ class Wallet(WalletServiceServicer):
         self.bank.calls.append("GetAccount")
         if "GetAccount" in self.bank.refusing:
             raise self.bank.refusing["GetAccount"]
+        if request.account_id not in self.bank.balances:
+            raise not_found("ACCOUNT_NOT_FOUND", "no such account")
         balance = self.bank.balances[request.account_id]
         account = wallet_pb2.Account(account_id=request.account_id, balance=balance)
         return wallet_pb2.GetAccountResponse(account=account)

@@ -157,7 +157,7 @@ class Rig:
         self.players = Players(engine, lambda: self.clock)
         accounts = Accounts(self.players, wallet)
         self.starter = Starter(self.streams, accounts, wallet, game, TRIES_MAX)
-        self.tables = Tables(self.streams, self.store, self.players, Choices(engine))
+        self.tables = Tables(self.streams, self.store, self.players, Choices(engine), accounts)
         self.erasures = Erasures(engine, LEASE_MS, lambda: self.clock)
         noted: Any = Mortal(self.erasures, self.script, self.counts)
         self.erasing = Erasing(

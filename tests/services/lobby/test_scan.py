@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 from uuid import UUID
 
-from kozyr.lobby.v1 import lobby_pb2
-
 from services.kernel.envelope import Head
 from services.kernel.errors import precondition
-from services.lobby.listing import list_tables
 from services.lobby.model import Table
 from services.lobby.tables import SCAN_MAX, Tables
 from services.runtime.streams import Loaded
@@ -38,21 +35,11 @@ class Streams:
         return Loaded(Table(version=known), known, b"", 0)
 
 
-TABLES = Tables(cast(Any, Streams()), cast(Any, Store()), cast(Any, None), cast(Any, None))
+TABLES = Tables(
+    cast(Any, Streams()), cast(Any, Store()), cast(Any, None), cast(Any, None), cast(Any, None)
+)
 
 
 async def test_damaged_tables_do_not_shorten_a_look() -> None:
     """As many tables are seen as without them."""
     assert len([found async for found in TABLES.scan("public")]) == SCAN_MAX
-
-
-async def test_a_page_that_ends_early_names_the_next_one() -> None:
-    """Pages lead on over damaged tables to the last one."""
-    request, pages = lobby_pb2.ListTablesRequest(), 0
-    while True:
-        page = await list_tables(TABLES, bytes(32), request, None)
-        pages += 1
-        if not page.next_page_token:
-            break
-        request.page_token = page.next_page_token
-    assert pages == 2

@@ -73,9 +73,12 @@ async def test_two_players_play_azi_again_and_again(hall: Hall) -> None:
 async def test_a_wallet_that_refuses_shows_at_the_table(hall: Hall) -> None:
     """The start fails, and says why and because of whom."""
     nino, dato = await hall.guest("Nino"), await hall.guest("Dato")
-    hall.others.bank.balances[dato.player_id] = 50
+    table = (await nino.call(pb.CreateTableRequest(rules=azi()))).table
+    await dato.call(pb.TakeSeatRequest(table_id=table.table_id))
+    hall.others.bank.balances[dato.player_id] = 50  # spent elsewhere, since he sat down
     hall.others.bank.issued -= 9_950
-    table = await full_table(nino, azi(), dato)
+    for guest in (nino, dato):
+        await guest.call(pb.SetReadyRequest(table_id=table.table_id, ready=True))
     table = await nino.until(table.table_id, is_in(WAITING))
     assert table.start_failure == "INSUFFICIENT_CHIPS"
     assert [(s.ready, s.problem) for s in table.seats] == [

@@ -8,11 +8,9 @@ import pytest
 from kozyr.lobby.v1 import lobby_pb2
 
 from services.kernel.errors import Refused
-from services.lobby.board import Board
-from services.lobby.choices import Choices
 from services.lobby.commands import Close, Open
-from services.lobby.players import Players
-from services.lobby.tables import Tables
+from services.lobby.directory import Directory
+from services.lobby.filters import Wanted
 from services.lobby.watch import Watching
 from services.runtime.drain import Drain
 from services.runtime.feed import Feed
@@ -29,17 +27,21 @@ async def lobby(tmp_path: Path) -> AsyncIterator[Rig]:
         yield opened
 
 
-def watching(lobby: Rig, drain: Drain, board: Board) -> Watching:
+ALL = Wanted(player(1), None, False, False, 0, 0, 10**12, None)
+"""Every listed table."""
+
+
+def watching(lobby: Rig, drain: Drain, directory: Directory) -> Watching:
     """Streams with a short silence."""
-    players, choices = Players(lobby.engine), Choices(lobby.engine)
-    tables = Tables(lobby.streams, lobby.store, players, choices)
-    return Watching(tables, Feed(lobby.store), board, drain, heartbeat_s=0.05)
+    return Watching(lobby.tables, Feed(lobby.store), directory, drain, heartbeat_s=0.05)
 
 
 async def test_a_quiet_table_gives_signs_of_life_until_the_process_drains(lobby: Rig) -> None:
     """The table at once, then heartbeats, then UNAVAILABLE DRAINING."""
     drain = Drain()
-    stream = watching(lobby, drain, Board(lobby.store)).one(TABLE, player(1), "")
+    stream = watching(lobby, drain, Directory(lobby.engine, lobby.streams)).one(
+        TABLE, player(1), ""
+    )
     assert (await anext(stream)).table.table_id == str(TABLE)
     assert not (await anext(stream)).HasField("table")
     drain.started.set()
@@ -49,17 +51,18 @@ async def test_a_quiet_table_gives_signs_of_life_until_the_process_drains(lobby:
 
 async def test_the_listed_tables_give_signs_of_life_too(lobby: Rig) -> None:
     """One look for all watchers; a closed table is shown once more to those who saw it."""
-    drain, board = Drain(), Board(lobby.store, interval_s=0.02)
-    looking = asyncio.create_task(board.run())
-    stream = watching(lobby, drain, board).public(player(1), None)
+    drain, directory = Drain(), Directory(lobby.engine, lobby.streams, interval_s=0.02)
+    looking = asyncio.create_task(directory.run())
+    stream = watching(lobby, drain, directory).many(ALL)
     async with asyncio.timeout(10):
         shown = [reply async for reply in _tables(stream, 1)]
-        assert not (await anext(stream)).HasField("table")
+        assert (await anext(stream)).change == lobby_pb2.TABLE_CHANGE_COMPLETE
+        assert await anext(stream) == lobby_pb2.WatchTablesResponse()
         await lobby.do(Close(player(0)), 2)
         shown += [reply async for reply in _tables(stream, 1)]
         assert [t.state for t in shown] == [1, 4]
-        late = watching(lobby, drain, board).public(player(1), None)
-        assert not (await anext(late)).HasField("table")
+        late = watching(lobby, drain, directory).many(ALL)
+        assert (await anext(late)).change == lobby_pb2.TABLE_CHANGE_COMPLETE
         drain.started.set()
         for ending in (stream, late):
             with pytest.raises(Refused, match="DRAINING"):

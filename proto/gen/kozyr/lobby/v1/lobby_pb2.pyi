@@ -142,6 +142,46 @@ TABLE_STATE_CLOSED: TableState.ValueType  # 4
 """No more games."""
 Global___TableState: _TypeAlias = TableState  # noqa: Y015
 
+class _TableChange:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TableChangeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TableChange.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TABLE_CHANGE_UNSPECIFIED: _TableChange.ValueType  # 0
+    """Nothing: a heartbeat; or the table is followed alone."""
+    TABLE_CHANGE_ADDED: _TableChange.ValueType  # 1
+    """It is one of those that are followed, and was not told of yet."""
+    TABLE_CHANGE_CHANGED: _TableChange.ValueType  # 2
+    """It was told of, and is another now."""
+    TABLE_CHANGE_REMOVED: _TableChange.ValueType  # 3
+    """It was told of, and is followed no more: it closed, does not fit what was asked for, or may not
+    be seen any longer.
+    """
+    TABLE_CHANGE_COMPLETE: _TableChange.ValueType  # 4
+    """No table: all that there are (the newest 200) have been told of. A stream begins with them, so
+    whoever takes one up again forgets what is not among them.
+    """
+
+class TableChange(_TableChange, metaclass=_TableChangeEnumTypeWrapper):
+    """What has happened to a table that is followed among others."""
+
+TABLE_CHANGE_UNSPECIFIED: TableChange.ValueType  # 0
+"""Nothing: a heartbeat; or the table is followed alone."""
+TABLE_CHANGE_ADDED: TableChange.ValueType  # 1
+"""It is one of those that are followed, and was not told of yet."""
+TABLE_CHANGE_CHANGED: TableChange.ValueType  # 2
+"""It was told of, and is another now."""
+TABLE_CHANGE_REMOVED: TableChange.ValueType  # 3
+"""It was told of, and is followed no more: it closed, does not fit what was asked for, or may not
+be seen any longer.
+"""
+TABLE_CHANGE_COMPLETE: TableChange.ValueType  # 4
+"""No table: all that there are (the newest 200) have been told of. A stream begins with them, so
+whoever takes one up again forgets what is not among them.
+"""
+Global___TableChange: _TypeAlias = TableChange  # noqa: Y015
+
 @_typing.final
 class TableRules(_message.Message):
     """What a host decides."""
@@ -684,6 +724,11 @@ class ListTablesRequest(_message.Message):
     MINE_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    INVITED_FIELD_NUMBER: _builtins.int
+    ENTRY_FEE_MIN_FIELD_NUMBER: _builtins.int
+    ENTRY_FEE_MAX_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    FREE_SEATS_FIELD_NUMBER: _builtins.int
     variant: _variant_pb2.Variant.ValueType
     """Only this game, if given."""
     free_seat: _builtins.bool
@@ -694,6 +739,16 @@ class ListTablesRequest(_message.Message):
     """How many at most, 1 to 100; 0 means 20."""
     page_token: _builtins.str
     """Where to go on."""
+    invited: _builtins.bool
+    """Only tables that the caller is invited to."""
+    entry_fee_min: _builtins.int
+    """Only tables with at least this entry fee, in chips."""
+    entry_fee_max: _builtins.int
+    """Only tables with at most this entry fee, in chips; 0: where no chips are played for."""
+    chips: _builtins.int
+    """Only tables that one can join with so many chips: their least buy-in is not more; 0: any."""
+    free_seats: _builtins.int
+    """Only tables with at least so many free seats."""
     def __init__(
         self,
         *,
@@ -702,12 +757,19 @@ class ListTablesRequest(_message.Message):
         mine: _builtins.bool = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        invited: _builtins.bool = ...,
+        entry_fee_min: _builtins.int = ...,
+        entry_fee_max: _builtins.int | None = ...,
+        chips: _builtins.int = ...,
+        free_seats: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_entry_fee_max", b"_entry_fee_max", "entry_fee_max", b"entry_fee_max"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["free_seat", b"free_seat", "mine", b"mine", "page_size", b"page_size", "page_token", b"page_token", "variant", b"variant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_entry_fee_max", b"_entry_fee_max", "chips", b"chips", "entry_fee_max", b"entry_fee_max", "entry_fee_min", b"entry_fee_min", "free_seat", b"free_seat", "free_seats", b"free_seats", "invited", b"invited", "mine", b"mine", "page_size", b"page_size", "page_token", b"page_token", "variant", b"variant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__entry_fee_max: _TypeAlias = _typing.Literal["entry_fee_max"]  # noqa: Y015
+    _WhichOneofArgType__entry_fee_max: _TypeAlias = _typing.Literal["_entry_fee_max", b"_entry_fee_max"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__entry_fee_max) -> _WhichOneofReturnType__entry_fee_max | None: ...
 
 Global___ListTablesRequest: _TypeAlias = ListTablesRequest  # noqa: Y015
 
@@ -798,46 +860,86 @@ class WatchTablesRequest(_message.Message):
     TABLE_ID_FIELD_NUMBER: _builtins.int
     INVITE_CODE_FIELD_NUMBER: _builtins.int
     VARIANT_FIELD_NUMBER: _builtins.int
+    FREE_SEAT_FIELD_NUMBER: _builtins.int
+    MINE_FIELD_NUMBER: _builtins.int
+    INVITED_FIELD_NUMBER: _builtins.int
+    ENTRY_FEE_MIN_FIELD_NUMBER: _builtins.int
+    ENTRY_FEE_MAX_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    FREE_SEATS_FIELD_NUMBER: _builtins.int
     table_id: _builtins.str
-    """One table; empty: all public ones."""
+    """One table; empty: those that `ListTables` lists with the same fields."""
     invite_code: _builtins.str
     """For a private table one does not sit at."""
     variant: _variant_pb2.Variant.ValueType
     """Only this game, if given."""
+    free_seat: _builtins.bool
+    """Only tables with a free seat."""
+    mine: _builtins.bool
+    """Only tables where the caller sits, private ones included."""
+    invited: _builtins.bool
+    """Only tables that the caller is invited to."""
+    entry_fee_min: _builtins.int
+    """Only tables with at least this entry fee, in chips."""
+    entry_fee_max: _builtins.int
+    """Only tables with at most this entry fee, in chips; 0: where no chips are played for."""
+    chips: _builtins.int
+    """Only tables that one can join with so many chips: their least buy-in is not more; 0: any."""
+    free_seats: _builtins.int
+    """Only tables with at least so many free seats."""
     def __init__(
         self,
         *,
         table_id: _builtins.str = ...,
         invite_code: _builtins.str = ...,
         variant: _variant_pb2.Variant.ValueType = ...,
+        free_seat: _builtins.bool = ...,
+        mine: _builtins.bool = ...,
+        invited: _builtins.bool = ...,
+        entry_fee_min: _builtins.int = ...,
+        entry_fee_max: _builtins.int | None = ...,
+        chips: _builtins.int = ...,
+        free_seats: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_entry_fee_max", b"_entry_fee_max", "entry_fee_max", b"entry_fee_max"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["invite_code", b"invite_code", "table_id", b"table_id", "variant", b"variant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_entry_fee_max", b"_entry_fee_max", "chips", b"chips", "entry_fee_max", b"entry_fee_max", "entry_fee_min", b"entry_fee_min", "free_seat", b"free_seat", "free_seats", b"free_seats", "invite_code", b"invite_code", "invited", b"invited", "mine", b"mine", "table_id", b"table_id", "variant", b"variant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__entry_fee_max: _TypeAlias = _typing.Literal["entry_fee_max"]  # noqa: Y015
+    _WhichOneofArgType__entry_fee_max: _TypeAlias = _typing.Literal["_entry_fee_max", b"_entry_fee_max"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__entry_fee_max) -> _WhichOneofReturnType__entry_fee_max | None: ...
 
 Global___WatchTablesRequest: _TypeAlias = WatchTablesRequest  # noqa: Y015
 
 @_typing.final
 class WatchTablesResponse(_message.Message):
-    """A table as it is now; sent at once and after each change. Without a table: a heartbeat."""
+    """A table as it is now; sent at once and after each change. Without a table and a change: a
+    heartbeat. Changes that follow each other closely may be told as one.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TABLE_FIELD_NUMBER: _builtins.int
+    CHANGE_FIELD_NUMBER: _builtins.int
+    TABLE_ID_FIELD_NUMBER: _builtins.int
+    change: Global___TableChange.ValueType
+    """What has happened to it."""
+    table_id: _builtins.str
+    """The table's id, where it is followed among others."""
     @_builtins.property
     def table(self) -> Global___Table:
-        """The table."""
+        """The table; one that was removed only while the caller may see it."""
 
     def __init__(
         self,
         *,
         table: Global___Table | None = ...,
+        change: Global___TableChange.ValueType = ...,
+        table_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "table", b"table", "table_id", b"table_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1513,6 +1615,9 @@ class QuickPlayRequest(_message.Message):
     VARIANT_FIELD_NUMBER: _builtins.int
     SEATS_FIELD_NUMBER: _builtins.int
     BOTS_FIELD_NUMBER: _builtins.int
+    FILL_AFTER_MS_FIELD_NUMBER: _builtins.int
+    ENTRY_FEE_MIN_FIELD_NUMBER: _builtins.int
+    ENTRY_FEE_MAX_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Names this request."""
     variant: _variant_pb2.Variant.ValueType
@@ -1520,7 +1625,16 @@ class QuickPlayRequest(_message.Message):
     seats: _builtins.int
     """How many seats; 0 means any."""
     bots: _variant_pb2.BotLevel.ValueType
-    """Fill the other seats with bots of this level at once, if given."""
+    """Fill the other seats with bots of this level, if given."""
+    fill_after_ms: _builtins.int
+    """How long to wait for people before bots sit down, in milliseconds, 300000 at most. 0: at once, at
+    a table of one's own; otherwise with others who wait for bots of the same level, until the first
+    of them has waited long enough. Whoever leaves waits no more.
+    """
+    entry_fee_min: _builtins.int
+    """Azi: the least entry fee, in chips; 0 means the game's own, for both bounds."""
+    entry_fee_max: _builtins.int
+    """Azi: the highest entry fee, in chips; 0 means the least."""
     def __init__(
         self,
         *,
@@ -1528,10 +1642,13 @@ class QuickPlayRequest(_message.Message):
         variant: _variant_pb2.Variant.ValueType = ...,
         seats: _builtins.int = ...,
         bots: _variant_pb2.BotLevel.ValueType = ...,
+        fill_after_ms: _builtins.int = ...,
+        entry_fee_min: _builtins.int = ...,
+        entry_fee_max: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bots", b"bots", "request_id", b"request_id", "seats", b"seats", "variant", b"variant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bots", b"bots", "entry_fee_max", b"entry_fee_max", "entry_fee_min", b"entry_fee_min", "fill_after_ms", b"fill_after_ms", "request_id", b"request_id", "seats", b"seats", "variant", b"variant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
