@@ -1,6 +1,7 @@
 """`kozyr serve NAME`: one service as a process of its own."""
 
 import argparse
+import faulthandler
 import importlib
 import os
 import signal
@@ -31,15 +32,21 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Serve; the exit code of the service."""
+def run(arguments: argparse.Namespace) -> NoReturn:
+    """Serve, and end the process with the exit code of the service."""
     if arguments.until_eof:
         threading.Thread(target=_stop_at_eof, name="until-eof", daemon=True).start()
     signal.signal(signal.SIGTERM, _stop_early)
     from services.runtime.server import run as run_service
 
     server: Any = importlib.import_module(f"services.{arguments.name}.server")
-    return run_service(arguments.name, server.compose)
+    faulthandler.enable()
+    code = run_service(arguments.name, server.compose)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # All is closed by now. Taking the interpreter down under grpc's threads is what is left, and a
+    # process that has lost nothing shall not end with a signal (seen once with grpcio 1.78).
+    os._exit(code)
 
 
 def _stop_early(_number: int, _frame: object) -> NoReturn:
