@@ -73,7 +73,7 @@ SHORT = Form(
     parties=(("azi", 2, 1, 0), ("durak", 2, 1, 0), ("rami", 2, 1, 0)),
     lengths=Lengths((0.1, 0.3), (0.0, 0.2), (0.0, 0.5), (0.5, 1.0), 3.0, 4.0),
     turn_ms=5_000,
-    end_seconds=30.0,
+    end_seconds=60.0,
     safe=False,
 )
 

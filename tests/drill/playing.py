@@ -46,7 +46,7 @@ class Party:
             table = await self._table()
             game_id = await self._start(table, over)
             if game_id:
-                await self._game(game_id)
+                await self._game(game_id, over)
                 await Tables(self.people[0]).settled(table, 1)
                 self.finished += 1
             for person in self.people:
@@ -88,25 +88,26 @@ class Party:
                 return game_id
         return ""
 
-    async def _game(self, game_id: str) -> None:
+    async def _game(self, game_id: str, over: asyncio.Event) -> None:
         self.running[game_id] = self.kind
         async with asyncio.TaskGroup() as together:
             for number, person in enumerate(self.people):
                 sleeps = SLEEPS if self.sleeps and number == len(self.people) - 1 else 0.0
-                together.create_task(self._sit(person, game_id, sleeps))
+                together.create_task(self._sit(person, game_id, sleeps, over))
                 together.create_task(_look_on(person, game_id))
             for guest in self.guests:
                 together.create_task(_look_on(guest, game_id))
         del self.running[game_id]
 
-    async def _sit(self, person: Witness, game_id: str, sleeps: float) -> None:
-        """Play one seat: a random legal move after a moment's thought."""
+    async def _sit(self, person: Witness, game_id: str, sleeps: float, over: asyncio.Event) -> None:
+        """Play one seat: a random legal move after a moment's thought. Nobody sleeps once it is
+        over: what has to end in time is a matter of the services alone then."""
         answered = -1
         async for update in person.follow(game_id):
             view = update.view
             if view.version < answered or not update.mine:
                 continue
-            if self.rng.random() < sleeps:
+            if self.rng.random() < sleeps and not over.is_set():
                 self.record.slept.add((game_id, view.seat, view.turn))
                 continue
             await asyncio.sleep(self.rng.uniform(0.02, 0.1))
