@@ -105,7 +105,8 @@ class Disputes:
         raise precondition(
             "TOO_MANY_DISPUTES",
             f"a player may open {DISPUTES_MAX} disputes about a game",
-            limit=str(DISPUTES_MAX),
+            limit="disputes",
+            most=str(DISPUTES_MAX),
         )
 
     async def _places(

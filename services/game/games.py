@@ -18,7 +18,7 @@ from services.game.pacing import Pace
 from services.game.work import plan
 from services.kernel.decider import Decider
 from services.kernel.envelope import Recorded
-from services.kernel.errors import Refused
+from services.kernel.errors import Refused, precondition
 from services.runtime.feed import Feed
 from services.runtime.fingerprint import fingerprint
 from services.runtime.slices import each
@@ -91,6 +91,28 @@ class Games:
             return kept
         with refused_if_sealed():
             return await self._streams.load(game_id, known)
+
+    async def require_room(self, command: domain.Open, most: int) -> None:
+        """Raise Refused TOO_MANY_GAMES, naming the seat, unless everybody may play one game more.
+
+        A game that has been opened is there, whoever asks for it again.
+        """
+        if (await self.load(command.game_id)).state.stage is not Stage.ABSENT:
+            return
+        for number, seat in enumerate(command.seats):
+            if seat.bot_level is not None:
+                continue
+            with refusals():
+                tag = f"player:{seat.player_id}"
+                running = await self.store.tagged(tag, limit=most, ended=False)
+            if len(running) >= most:
+                raise precondition(
+                    "TOO_MANY_GAMES",
+                    f"a player has {most} games at most that have not ended",
+                    limit="games",
+                    most=str(most),
+                    seat=str(number),
+                )
 
     async def change(
         self, game_id: UUID, command: domain.GameCommand, request: Message, *, scope: str

@@ -53,6 +53,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
     ) -> game_pb2.CreateGameResponse:
         """Bind the chips, then open the game."""
         command = requests.open_command(request, self._settings)
+        await self._games.require_room(command, self._settings.games_per_player_max)
         pin = requests.pin_request(command)
         if pin is not None:
             domain.check_setup(command)

@@ -215,7 +215,10 @@ def _kick(table: Table, command: Kick) -> Sequence[Event]:
     require_person(seat)
     if len(table.kicked) >= KICKED_MAX:
         raise precondition(
-            "TOO_MANY_KICKED", "let one of those come back first", limit=str(KICKED_MAX)
+            "TOO_MANY_KICKED",
+            "let one of those come back first",
+            limit="kicked",
+            most=str(KICKED_MAX),
         )
     left = SeatLeft(number, LeftCause.KICKED, command.reason)
     return started(table, (left,), command.game)
@@ -231,7 +234,9 @@ def _invite(table: Table, whom: UUID) -> Sequence[Event]:
     elif whom in rules.invited:
         raise precondition("ALREADY_INVITED", "the player is invited already")
     if rules.by_invitation and len(rules.invited) >= INVITED_MAX:
-        raise precondition("TOO_MANY_INVITED", "take one back first", limit=str(INVITED_MAX))
+        raise precondition(
+            "TOO_MANY_INVITED", "take one back first", limit="invited", most=str(INVITED_MAX)
+        )
     return (PlayerInvited(whom),)
 
 

@@ -30,6 +30,7 @@ from services.lobby.mutes import Mutes
 from services.lobby.openings import Openings
 from services.lobby.players import Players
 from services.lobby.quick import QuickPlay
+from services.lobby.seatings import Seatings
 from services.lobby.servicer import Lobby
 from services.lobby.start import TRIES_MAX, Starter
 from services.lobby.tables import Tables, decider
@@ -96,7 +97,10 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
     wallet, game = process.peers.client("wallet"), process.peers.client("game")
     players, choices, partitions = Players(engine), Choices(engine), Partitions(engine)
     accounts = Accounts(players, wallet)
-    tables = Tables(streams, store, players, choices, accounts)
+    seatings = Seatings(engine)
+    tables = Tables(
+        streams, store, players, choices, accounts, seatings, settings.tables_per_player_max
+    )
     starter = Starter(streams, accounts, wallet, game, pace.tries_max)
     timers = Timers(tables)
 
@@ -128,7 +132,7 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
         game,
         settings.player_token_ms,
         pace.erasure_pause_ms,
-        own=(speech.talk, speech.mutes),
+        own=(speech.talk, speech.mutes, seatings),
     )
     identity = Identity(
         players,

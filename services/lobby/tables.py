@@ -1,12 +1,11 @@
 """Tables in the store: acting on one, opening, finding and listing them."""
 
-import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
-from weakref import WeakValueDictionary
 
 from google.protobuf.message import Message
 from kozyr.lobby.v1 import lobby_pb2
@@ -39,6 +38,7 @@ from services.lobby.evolve import (
 from services.lobby.model import Event, LeftCause, Rules, Table
 from services.lobby.players import Players
 from services.lobby.purse import claimed, require_chips
+from services.lobby.seatings import Seatings
 from services.lobby.seeing import require_sight, table_not_found
 from services.lobby.views import players_at, table_view
 from services.runtime.fingerprint import fingerprint
@@ -47,7 +47,7 @@ from services.runtime.store.api import Store
 from services.runtime.streams import Streams
 
 TABLES_PER_PLAYER = 8
-"""At how many tables a player may sit at once."""
+"""At how many tables a player may sit at once, where nothing else is said."""
 SCAN_MAX = 200
 """The most tables looked at for one page, or for one free seat."""
 SCAN_STEP = 50
@@ -92,7 +92,7 @@ def request_of(actor: str, request_id: str, message: Message) -> Request:
 
 
 class Tables:
-    """The tables of one store."""
+    """The tables of one store; a player sits at `most` of them."""
 
     def __init__(
         self,
@@ -101,13 +101,16 @@ class Tables:
         players: Players,
         choices: Choices,
         accounts: Accounts,
+        seatings: Seatings,
+        most: int = TABLES_PER_PLAYER,
     ) -> None:
         self._streams = streams
         self.store = store
         self._players = players
         self._choices = choices
         self._accounts = accounts
-        self._seating: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
+        self._seatings = seatings
+        self._most = most
 
     async def act(self, table_id: UUID, command: Command, request: Request) -> Table:
         """Carry a command out once; the table right after it. Raises what `decide` refuses, and
@@ -242,21 +245,22 @@ class Tables:
             if found is None or found.bot or found.erased:
                 raise invalid(field, "is no player who could come", "NO_SUCH_PLAYER")
 
-    def seating(self, player: UUID) -> asyncio.Lock:
-        """Held while a player is counted and sits down: one at a time, so that tables taken at once
-        are counted as well."""
-        return self._seating.setdefault(player, asyncio.Lock())
+    def seating(self, player: UUID) -> AbstractAsyncContextManager[None]:
+        """Held while a player is counted and sits down: one at a time over all replicas, so that
+        tables taken at once are counted as well."""
+        return self._seatings.of(player)
 
     async def require_room(self, player: UUID) -> None:
         """Raise Refused TOO_MANY_TABLES unless the player may sit down at one more table."""
         seated = 0
         async for found in self.scan(tag_of_player(player)):
             seated += found.table.seat_of(player) is not None
-            if seated >= TABLES_PER_PLAYER:
+            if seated >= self._most:
                 raise precondition(
                     "TOO_MANY_TABLES",
-                    f"a player sits at {TABLES_PER_PLAYER} tables at most",
-                    limit=str(TABLES_PER_PLAYER),
+                    f"a player sits at {self._most} tables at most",
+                    limit="tables",
+                    most=str(self._most),
                 )
 
     async def seats_of(self, player: UUID) -> AsyncIterator[Found]:

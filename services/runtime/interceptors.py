@@ -75,9 +75,10 @@ class Gate(grpc.aio.ServerInterceptor):
         )
         most = settings.streams_per_caller_max
         self._streams = {
-            Role.PLAYER: StreamLimit(most),
-            Role.OPERATOR: StreamLimit(most * OPERATOR_RATE),
+            Role.PLAYER: StreamLimit("streams", most),
+            Role.OPERATOR: StreamLimit("streams", most * OPERATOR_RATE),
         }
+        self._address_streams = StreamLimit("address_streams", settings.streams_per_address_max)
         self._handlers: dict[str, Handler] = {}
         self._unknown: Handler = grpc.unary_unary_rpc_method_handler(self._answer_unknown)
         self._log = log.get()
@@ -171,7 +172,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 self._drain.enter(task)
                 limit = asyncio.timeout(self._stream_seconds(call, row))
                 try:
-                    with self._counted(call.caller):
+                    with self._counted(call, row):
                         async with limit:
                             await _send(behaviour(request, context), context)
                 except TimeoutError:
@@ -278,9 +279,12 @@ class Gate(grpc.aio.ServerInterceptor):
             return None
         return self._verifier.seconds_left(call.caller)
 
-    def _counted(self, caller: Caller) -> AbstractContextManager[None]:
-        """A stream of this caller is open meanwhile; raises Refused where he has too many. What is
-        public is small, and our own services watch for many."""
+    def _counted(self, call: Call, row: Access) -> AbstractContextManager[None]:
+        """A stream of this caller is open meanwhile; raises Refused where he has too many. Our own
+        services watch for many, and probes of health are always answered."""
+        caller = call.caller
+        if caller.role is Role.PUBLIC and row.limited:
+            return self._address_streams.open(call.address)
         streams = self._streams.get(caller.role)
         return nullcontext() if streams is None else streams.open(caller.key)
 

@@ -59,7 +59,8 @@ class RateLimit:
 class StreamLimit:
     """At most `most` open streams for each caller, over all his connections to this process."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, name: str, most: int) -> None:
+        self.name = name
         self._most = most
         self._open: Counter[str] = Counter()
 
@@ -67,14 +68,14 @@ class StreamLimit:
     def open(self, caller: str) -> Iterator[None]:
         """One more of his streams is open meanwhile.
 
-        Raises Refused RESOURCE_EXHAUSTED `TOO_MANY_STREAMS` with the limit.
+        Raises Refused RESOURCE_EXHAUSTED `TOO_MANY_STREAMS` with the limit's name.
         """
         if self._open[caller] >= self._most:
             raise Refused(
                 Kind.EXHAUSTED,
                 "TOO_MANY_STREAMS",
-                f"a caller has {self._most} streams at once at most",
-                facts={"limit": str(self._most)},
+                f"too many streams; the limit {self.name} is {self._most} at once",
+                facts={"limit": self.name, "most": str(self._most)},
                 retry_after_ms=STREAM_RETRY_MS,
             )
         self._open[caller] += 1

@@ -176,6 +176,20 @@ class Settings(BaseSettings):
         description="Streams a player may have open at once at one process; an operator ten times "
         "as many.",
     )
+    streams_per_address_max: int = Field(
+        default=256,
+        ge=1,
+        description="Streams without a token from one network address at once at one process.",
+    )
+    tables_per_player_max: int = Field(
+        default=8, ge=1, le=100, description="Tables a player may sit at."
+    )
+    games_per_player_max: int = Field(
+        default=16,
+        ge=1,
+        le=1_000,
+        description="Games of a player that have not ended; no other is opened with him.",
+    )
     streams_per_connection_max: int = Field(
         default=1_000, ge=1, description="Calls and streams at once on one connection."
     )

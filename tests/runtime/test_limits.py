@@ -106,7 +106,7 @@ async def test_a_player_has_so_many_streams_at_once(tmp_path: Path) -> None:
         for caller in (first, again):
             refusal = await refused(anext(caller.stream("MyStubborn")))
             assert (refusal.kind, refusal.reason) == (Kind.EXHAUSTED, "TOO_MANY_STREAMS")
-            assert refusal.facts["limit"] == "2"
+            assert (refusal.facts["limit"], refusal.facts["most"]) == ("streams", "2")
             assert refusal.retry_after_ms
         await anext(other.stream("MyStubborn"))
         await held[0].aclose()  # type: ignore[attr-defined] # a generator has aclose
@@ -115,6 +115,24 @@ async def test_a_player_has_so_many_streams_at_once(tmp_path: Path) -> None:
             while begun is None:
                 with suppress(Refused):
                     begun = await anext(again.stream("MyStubborn"))
+
+
+async def test_streams_without_a_token_are_counted_by_address(tmp_path: Path) -> None:
+    """Over all connections from there; a player's are his own."""
+    echo, given = Echo(), settings(tmp_path, streams_per_address_max=2)
+    async with (
+        serving(echo, given) as server,
+        Caller(server, given) as one,
+        Caller(server, given) as two,
+        Caller(server, given, token(given, "players", "p-1")) as player,
+    ):
+        held = [one.stream("Stubborn"), two.stream("Stubborn")]
+        for stream in held:
+            await anext(stream)
+        refusal = await refused(anext(two.stream("Stubborn")))
+        assert (refusal.reason, refusal.facts["limit"]) == ("TOO_MANY_STREAMS", "address_streams")
+        assert refusal.retry_after_ms
+        await anext(player.stream("MyStubborn"))
 
 
 async def test_a_request_for_more_costs_more(tmp_path: Path) -> None:

@@ -14,5 +14,6 @@ RIGHTS = {
     "talk": ("SELECT", "INSERT", "DELETE"),
     "talk_rooms": ("SELECT", "INSERT", "UPDATE (last)", "DELETE"),
     "mutes": ("SELECT", "INSERT", "DELETE"),
+    "seatings": ("SELECT", "INSERT", "UPDATE (holder, until_at)", "DELETE"),
 }
 """What the service's role may do."""

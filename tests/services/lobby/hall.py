@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -115,6 +115,20 @@ async def lobby_hall(folder: Path, **changes: Any) -> AsyncIterator[Hall]:
         AsyncExitStack() as stack,
     ):
         yield Hall(server.address, others, stack)
+
+
+@asynccontextmanager
+async def two_lobbies(folder: Path, url: str, **changes: Any) -> AsyncIterator[Sequence[Hall]]:
+    """Two replicas at one database."""
+    async with AsyncExitStack() as stack:
+        others = await stack.enter_async_context(peers(folder, lobby_database_url=url, **changes))
+        halls = []
+        for _ in range(2):
+            server = await stack.enter_async_context(
+                running("lobby", others.settings, partial(compose, pace=PACE))
+            )
+            halls.append(Hall(server.address, others, stack))
+        yield halls
 
 
 def azi(seats: int = 2, **changes: Any) -> lobby_pb2.TableRules:

@@ -19,6 +19,7 @@ from services.lobby.erasures import Erasures
 from services.lobby.evolve import START
 from services.lobby.model import Event, Phase, Rules, Table
 from services.lobby.players import Players
+from services.lobby.seatings import Seatings
 from services.lobby.server import FOLDERS
 from services.lobby.start import Starter
 from services.lobby.tables import DECIDER, Tables
@@ -157,7 +158,9 @@ class Rig:
         self.players = Players(engine, lambda: self.clock)
         accounts = Accounts(self.players, wallet)
         self.starter = Starter(self.streams, accounts, wallet, game, TRIES_MAX)
-        self.tables = Tables(self.streams, self.store, self.players, Choices(engine), accounts)
+        self.tables = Tables(
+            *(self.streams, self.store, self.players, Choices(engine), accounts, Seatings(engine))
+        )
         self.erasures = Erasures(engine, LEASE_MS, lambda: self.clock)
         noted: Any = Mortal(self.erasures, self.script, self.counts)
         self.erasing = Erasing(

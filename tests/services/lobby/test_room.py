@@ -1,12 +1,15 @@
 """At how many tables a player may sit at once."""
 
 import asyncio
+from pathlib import Path
 
 from kozyr.game.v1 import variant_pb2
 from kozyr.lobby.v1 import lobby_pb2 as pb
 
 from services.kernel.errors import Refused
-from tests.services.lobby.hall import Hall, durak
+from services.lobby.server import FOLDERS
+from tests import postgres
+from tests.services.lobby.hall import Hall, durak, two_lobbies
 
 
 async def test_a_player_sits_at_eight_tables_at_most(hall: Hall) -> None:
@@ -38,3 +41,56 @@ async def test_tables_taken_at_once_are_counted_as_well(hall: Hall) -> None:
     assert set(refused) == {"TOO_MANY_TABLES"}
     mine = (await nino.call(pb.ListTablesRequest(mine=True, page_size=100))).tables
     assert len(mine) == 8
+
+
+async def test_tables_taken_at_two_replicas_are_counted_together(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """At the same moment, in any way of sitting down; who is told to come back does."""
+    url = await postgres.migrated(postgres_url, FOLDERS)
+    async with two_lobbies(tmp_path, url, tables_per_player_max=3) as halls:
+        nino, dato = await halls[0].guest("Nino"), await halls[0].guest("Dato")
+        here_and_there = [hall.caller(hall.token("players", nino.player_id)) for hall in halls]
+        others = [(await dato.call(pb.CreateTableRequest(rules=durak(3)))).table for _ in range(3)]
+
+        async def sit(number: int) -> str:
+            who = here_and_there[number % 2]
+            request = (
+                pb.CreateTableRequest(rules=durak(3))
+                if number % 3
+                else pb.TakeSeatRequest(table_id=others[number // 3].table_id)
+            )
+            while True:
+                try:
+                    await who.call(request)
+                except Refused as refused:
+                    if refused.reason != "SEATING_UNDER_WAY":
+                        return refused.reason
+                else:
+                    return ""
+
+        outcomes = await asyncio.gather(*map(sit, range(8)))
+        assert sorted(outcomes) == [""] * 3 + ["TOO_MANY_TABLES"] * 5
+        mine = (await nino.call(pb.ListTablesRequest(mine=True))).tables
+        assert len(mine) == 3
+
+
+async def test_one_player_has_one_seat_whatever_he_calls_from(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """Two devices at two replicas sit down at one table at the same moment: one seat is taken."""
+    url = await postgres.migrated(postgres_url, FOLDERS)
+    async with two_lobbies(tmp_path, url) as halls:
+        nino, dato = await halls[0].guest("Nino"), await halls[0].guest("Dato")
+        table = (await dato.call(pb.CreateTableRequest(rules=durak(6)))).table
+        devices = [hall.caller(hall.token("players", nino.player_id)) for hall in (*halls, *halls)]
+        answers = await asyncio.gather(
+            *(each.call(pb.TakeSeatRequest(table_id=table.table_id)) for each in devices),
+            return_exceptions=True,
+        )
+        refused = [each.reason for each in answers if isinstance(each, Refused)]
+        assert set(refused) <= {"ALREADY_SEATED", "SEATING_UNDER_WAY"}
+        assert len(refused) == len(devices) - 1
+        after = (await dato.call(pb.GetTableRequest(table_id=table.table_id))).table
+        seats = [seat.player_id for seat in after.seats if seat.player_id]
+        assert sorted(seats) == sorted([nino.player_id, dato.player_id])

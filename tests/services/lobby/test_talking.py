@@ -1,10 +1,8 @@
 """Talk over the wire: who may say and read what, at which table, in which of its states."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +13,9 @@ from structlog.testing import capture_logs
 
 from services.kernel.errors import Kind, Refused
 from services.lobby.erasing import NAMING
-from services.lobby.server import FOLDERS, compose
-from services.runtime.server import running
+from services.lobby.server import FOLDERS
 from tests import postgres
-from tests.services.lobby.hall import PACE, Guest, Hall, durak, full_table, is_in, lobby_hall
-from tests.services.lobby.peers import peers
+from tests.services.lobby.hall import Guest, Hall, durak, full_table, is_in, lobby_hall, two_lobbies
 
 PRIVATE = lobby_pb2.VISIBILITY_PRIVATE
 RULES: dict[str, dict[str, Any]] = {
@@ -308,27 +304,11 @@ def remains(folder: Path, what: bytes) -> list[Path]:
     return [file for file in folder.glob("lobby.db*") if what in file.read_bytes()]
 
 
-@asynccontextmanager
-async def two_lobbies(folder: Path, url: str) -> AsyncIterator[Sequence[Hall]]:
-    """Two replicas at one database."""
-    async with AsyncExitStack() as stack:
-        others = await stack.enter_async_context(
-            peers(folder, lobby_database_url=url, feed_interval_ms=60_000)
-        )
-        halls = []
-        for _ in range(2):
-            server = await stack.enter_async_context(
-                running("lobby", others.settings, partial(compose, pace=PACE))
-            )
-            halls.append(Hall(server.address, others, stack))
-        yield halls
-
-
 async def test_replicas_tell_each_other_at_once(tmp_path: Path, postgres_url: str) -> None:
     """A line said at one is read at the other long before it would look, with one token for both;
     the limits are of both together."""
     url = await postgres.migrated(postgres_url, FOLDERS)
-    async with two_lobbies(tmp_path, url) as (one, two):
+    async with two_lobbies(tmp_path, url, feed_interval_ms=60_000) as (one, two):
         nino, dato = await one.guest("Nino"), await one.guest("Dato")
         table = await full_table(nino, durak(2), dato)
         here, there = Scene(table, nino, {}), Scene(table, dato, {})
