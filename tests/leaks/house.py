@@ -241,6 +241,8 @@ async def house() -> AsyncIterator[House]:
         ai_listen="127.0.0.1:0",
         rate_per_second=1e6,
         rate_burst=1e6,
+        address_rate_per_second=1e6,
+        address_rate_burst=1e6,
         checkpoint_ms=600_000,
         heartbeat_ms=600_000,
         wallet_address="127.0.0.1:1",

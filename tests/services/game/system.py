@@ -220,6 +220,8 @@ async def system(folder: Path, **given: Any) -> AsyncIterator[System]:
         turn_time_min_ms=1,
         rate_per_second=1e6,
         rate_burst=1e6,
+        address_rate_per_second=1e6,
+        address_rate_burst=1e6,
         feed_interval_ms=50,
         **given,
     )

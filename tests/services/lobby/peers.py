@@ -273,6 +273,8 @@ async def peers(folder: Path, **changes: Any) -> AsyncIterator[Peers]:
         "drain_stream_ms": 200,
         "rate_per_second": 100_000,
         "rate_burst": 100_000,
+        "address_rate_per_second": 100_000,
+        "address_rate_burst": 100_000,
         "peer_rate_per_second": 100_000,
         "peer_rate_burst": 100_000,
     }
