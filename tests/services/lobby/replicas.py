@@ -16,6 +16,7 @@ from services.lobby.model import Event, Table
 from services.lobby.openings import Openings
 from services.lobby.players import Players
 from services.lobby.quick import QuickPlay
+from services.lobby.seatings import Seatings
 from services.lobby.server import FOLDERS
 from services.lobby.tables import DECIDER, Tables
 from services.runtime.database import close_engine, open_engine
@@ -60,7 +61,7 @@ async def replica(url: str) -> AsyncIterator[Replica]:
     store.read_each = counted  # type: ignore[method-assign]
     streams = Streams(store, DECIDER, published=lambda c: made.published(c.stream, c.after.state))
     made, choices, nobody = Directory(engine, streams), Choices(engine), cast(Any, None)
-    tables = Tables(streams, store, Players(engine), choices, nobody)
+    tables = Tables(streams, store, Players(engine), choices, nobody, Seatings(engine))
     quick = QuickPlay(tables, store, choices, made, Openings(engine))
     try:
         yield Replica(streams, made, store, reads, tables, quick)
