@@ -24,7 +24,7 @@ ENGINE ?= $(firstword $(foreach each,podman buildah docker,$(if $(shell command 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo run test check lint types proto freeze laws leaks drill drops sim bench image \
-	deploy-check lock clean
+	deploy-check lock pictures clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ deploy-check: $(DEV) $(DEPLOY)/.made ## Check image and manifests: schemas, poli
 	$(BIN)/hadolint deploy/Dockerfile
 	$(BIN)/python -m tests.deploy.check $(DEPLOY)/bin
 	$(BIN)/python -m pytest tests/deploy $(ARGS)
+
+pictures: $(DEV) ## Draw the screens of kozyr play anew: pictures of the docs, texts of the tests
+	$(BIN)/python -m tests.cli.screens
 
 lock: $(DEV) ## Lock the requirements again; UPGRADE=--upgrade takes the newest that pyproject.toml allows
 	$(COMPILE) pyproject.toml --group build --extra dev --output-file requirements-dev.txt

@@ -17,7 +17,10 @@ FORBIDDEN_NAMES = {
 }
 BINARY = {".bin", ".binpb", ".db", ".gz", ".png", ".sqlite"}
 SERVICE_MODULES = {"server.py", "servicer.py"}
-CALLED_BY_NAME = {"intercept_service"}
+CALLED_BY_NAME = {"intercept_service", "render_line"} | {
+    *("on_canvas_picked", "on_click", "on_key", "on_mouse_scroll_down", "on_mouse_scroll_up"),
+    *("on_paste", "on_resize", "on_screen_resume"),
+}
 """What a library calls of ours by its name."""
 SELF = "tests/test_tidy.py"
 

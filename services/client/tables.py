@@ -1,6 +1,6 @@
 """Tables of the lobby, from a player's side: opening one, filling it, and waiting for the game."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -68,31 +68,61 @@ class Tables:
         """Wait until the table knows that so many games have ended; the table."""
         return await self._until(table_id, lambda t: t.games_played >= games_played)
 
-    async def _until(self, table_id: str, wanted: Any) -> lobby_pb2.Table:
-        backoff = Backoff(self._player.patience_ms)
-        silence = Silence(lambda _: SILENCE_SECONDS)
+    async def _until(
+        self, table_id: str, wanted: Callable[[lobby_pb2.Table], bool]
+    ) -> lobby_pb2.Table:
         request = lobby_pb2.WatchTablesRequest(table_id=table_id)
+        async with aclosing(self.follow(request)) as tables:
+            async for table in tables:
+                if wanted(table):
+                    return table
+        raise precondition("TABLE_CLOSED", "the table was closed")
+
+    async def follow(
+        self, request: lobby_pb2.WatchTablesRequest, anew: Callable[[], None] = lambda: None
+    ) -> AsyncGenerator[lobby_pb2.Table, None]:
+        """Tables as they are now and after each change, across lost connections, without end.
+
+        Whenever the stream begins anew, `anew` is called and every table comes again.
+        """
+        backoff = Backoff(self._player.patience_ms)
+        # A lobby without tables has nothing to say at first.
+        silence = Silence(_promised) if request.table_id else _promised
         while True:
             failure = Refused(Kind.UNAVAILABLE, "STREAM_ENDED", "the stream ended")
             stream = self._player.stream("lobby", self._stub.WatchTables, request, silence)
+            anew()
             try:
                 async with aclosing(stream) as messages:
                     async for message in messages:
                         backoff.reset()
-                        if message.HasField("table") and wanted(message.table):
-                            table: lobby_pb2.Table = message.table
-                            return table
+                        if message.HasField("table"):
+                            yield message.table
             except Refused as refused:
                 if refused.kind not in (Kind.UNAVAILABLE, Kind.EXPIRED, Kind.UNAUTHENTICATED):
                     raise
                 failure = refused
             await backoff.wait(failure)
-            await self.get(table_id)  # renews a token that has expired
+            await self._renew(request)
+
+    async def _renew(self, request: lobby_pb2.WatchTablesRequest) -> None:
+        """A call, which renews a token that has expired."""
+        if request.table_id:
+            await self.get(request.table_id)
+        else:
+            await self._player.call(
+                "lobby", self._stub.ListTables, lobby_pb2.ListTablesRequest(page_size=1)
+            )
 
     async def _ask(self, method: Any, request: Any) -> lobby_pb2.Table:
         reply = await self._player.call("lobby", method, request)
         table: lobby_pb2.Table = reply.table
         return table
+
+
+def _promised(_: Any) -> float:
+    """How long a stream of tables may be silent, seconds."""
+    return SILENCE_SECONDS
 
 
 def _playing(table: lobby_pb2.Table, after: str) -> bool:

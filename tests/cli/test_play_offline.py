@@ -27,7 +27,7 @@ def first_move(line: str) -> str | None:
 def test_a_whole_game_is_played_without_a_server(game: str, tty: bool, tmp_path: Path) -> None:
     """Typing numbers plays each game to its end, through a pipe and at a terminal."""
     code, said = talk(
-        *("play", game, "--offline", "--name", "Ann", "--level", "easy", *GAMES[game]),
+        *("play", game, "--offline", "--plain", "--name", "Ann", "--level", "easy", *GAMES[game]),
         given={"KOZYR_HOME": str(tmp_path)},
         reply=first_move,
         tty=tty,
@@ -60,7 +60,7 @@ def test_the_moves_are_shown_again_after_what_was_none(tmp_path: Path) -> None:
     """At a terminal nonsense, refusals, help and an empty line leave the moves in sight."""
     typed = iter(["castle", "beat 2S", "take nothing", "", "h", "q"])
     code, said = talk(
-        *("play", "durak", "--offline", "--seats", "2"),
+        *("play", "durak", "--offline", "--plain", "--seats", "2"),
         given={"KOZYR_HOME": str(tmp_path)},
         reply=lambda line: next(typed) if line.startswith("your move") else None,
         tty=True,
@@ -93,6 +93,7 @@ def test_the_end_of_the_input_leaves_the_game(tmp_path: Path) -> None:
         (("durak", "--seats", "0"), "durak has 2 to 6 seats, not 0"),
         (("durak", "--bots", "0"), "all other seats are bots'"),
         (("durak", "--seconds", "0"), "--seconds: must be at least 1"),
+        (("--plain",), "name a game: azi, durak, rami"),
     ],
 )
 def test_what_cannot_be_played_is_a_usage_error(

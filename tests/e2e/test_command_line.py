@@ -76,7 +76,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     try:
         for game, options in GAMES.items():
             code, said = talk(
-                *("play", game, "--level", "easy", "--name", "Ann", *options),
+                *("play", game, "--plain", "--level", "easy", "--name", "Ann", *options),
                 given=up.given,
                 reply=first_move,
                 tty=game == "durak",
@@ -355,7 +355,7 @@ def test_services_never_outlive_who_started_them(tmp_path: Path) -> None:
 
 def test_who_waits_for_others_is_told_how_they_come_and_may_leave(house: House) -> None:
     """A table with free seats says how to join it; `q` ends the waiting."""
-    typed = ("play", "azi", "--seats", "3", "--bots", "1")
+    typed = ("play", "azi", "--plain", "--seats", "3", "--bots", "1")
     code, said = talk(
         *typed, given=house.given, reply=lambda line: "q" if "--join" in line else None, tty=True
     )

@@ -1,108 +1,44 @@
-"""`kozyr play`: a person at this terminal, over gRPC or with no server at all."""
+"""`kozyr play` in lines: for pipes, scripts, and terminals that can do no more."""
 
 import argparse
 import asyncio
-import getpass
-import re
 from random import Random
 from typing import Any
 
 from kozyr.game.v1 import game_pb2, variant_pb2
 from kozyr.lobby.v1 import lobby_pb2
 
-from engines.api import InvalidOption
-from services.cli import finding
-from services.cli.addresses import add_flags, settings
+from services.cli.addresses import settings
 from services.cli.deals import SeedChance
 from services.cli.lines import Lines
 from services.cli.offline import OfflineTable
 from services.cli.online import sit_down
 from services.cli.operators import PATIENCE_MS
-from services.cli.outcome import FINE, UNREACHABLE, USAGE, Failure
+from services.cli.outcome import FINE
 from services.cli.pictures.look import Look
+from services.cli.play.entering import enter, name
+from services.cli.play.plan import Plan
 from services.cli.shown import LEVELS
 from services.cli.sitting import sit
-from services.cli.terminal import can_draw_suits, command, progress, show
-from services.cli.variants import SEATS
+from services.cli.terminal import can_draw_suits, progress, show
 from services.client import lists
 from services.client.player import Player
-from services.client.profile import ProfileFile
 from services.client.tables import Tables, game_options
-from services.client.variants import GAMES, View, engine, read_values
+from services.client.variants import View, engine, read_values
 from services.kernel.errors import Kind, Refused
 from services.runtime.wire import games as wire
 
-PLAYING_PATIENCE_MS = 300_000
-"""How long a game that has begun may be out of reach before the terminal gives up."""
 AGAIN = "Enter plays again, q ends."
-NAME_MAX = 24
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command's arguments."""
-    made = command(
-        "play",
-        "Play at this terminal, against bots or with others. With --offline no server is needed. "
-        "Type h at the table for what can be typed.",
-        "kozyr play durak --seats 3 --level hard",
-    )
-    made.add_argument("game", choices=GAMES)
-    made.add_argument("--seats", type=int, metavar="N", help="seats at the table, yours included")
-    made.add_argument("--bots", type=int, metavar="N", help="bots (all other seats)")
-    made.add_argument("--level", choices=sorted(LEVELS), default="normal", help="of the bots")
-    made.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a rule option (engines/GAME/RULES.md)",
-    )
-    made.add_argument("--join", metavar="TABLE", help="sit down at this table instead")
-    made.add_argument(
-        "--seconds", type=int, default=120, metavar="N", help="time for a decision (120)"
-    )
-    made.add_argument("--offline", action="store_true", help="no server: engine and bots in here")
-    made.add_argument("--name", help="your name, the first time")
-    made.add_argument("--profile", default="player", help="which of your accounts (player)")
-    finding.add_look(made)
-    add_flags(made)
-    return made
+async def play(arguments: argparse.Namespace, plan: Plan) -> int:
+    """Play in lines until the person has had enough; the exit code."""
+    if arguments.offline:
+        return await _offline(arguments, plan)
+    return await _online(arguments, plan)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Play."""
-    rules = engine(arguments.game)
-    seats = arguments.seats
-    if seats is None:
-        seats = arguments.bots + 1 if arguments.bots else SEATS[arguments.game]
-    if seats not in rules.SEATS:
-        most = rules.SEATS[-1]
-        raise Failure(f"{arguments.game} has {rules.SEATS[0]} to {most} seats, not {seats}", USAGE)
-    bots = seats - 1 if arguments.bots is None else arguments.bots
-    if not 0 <= bots < seats:
-        raise Failure(f"--bots: 0 to {seats - 1} at a table of {seats}", USAGE)
-    if arguments.offline and bots != seats - 1:
-        raise Failure("--bots: without a server all other seats are bots'", USAGE)
-    if arguments.seconds < 1:
-        raise Failure("--seconds: must be at least 1", USAGE)
-    try:
-        given = dict(_pair(text) for text in arguments.option)
-        read_values(rules.Options, given)
-        if arguments.offline:
-            return asyncio.run(_offline(arguments, seats, given))
-        return asyncio.run(_online(arguments, seats, bots, given))
-    except InvalidOption as problem:
-        raise Failure(f"--option {problem}", USAGE) from None
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise Failure(f"--option: {text!r} is not NAME=VALUE", USAGE)
-    return name, value
-
-
-async def _offline(arguments: argparse.Namespace, seats: int, given: dict[str, str]) -> int:
+async def _offline(arguments: argparse.Namespace, plan: Plan) -> int:
     from services.ai.bots import choose
     from services.kernel.seats import BotLevel
 
@@ -113,9 +49,9 @@ async def _offline(arguments: argparse.Namespace, seats: int, given: dict[str, s
         choice = choose(arguments.game, view, history, level, rng)
         return choice.move, choice.reason
 
-    names = (_name(arguments), *(f"Bot {seat}" for seat in range(1, seats)))
+    names = (name(arguments), *(f"Bot {seat}" for seat in range(1, plan.seats)))
     look = Look(names, ascii=arguments.ascii or not can_draw_suits())
-    options = read_values(engine(arguments.game).Options, given)
+    options = read_values(engine(arguments.game).Options, plan.options)
     async with Lines() as lines:
         while True:
             table = OfflineTable(arguments.game, look, SeedChance(), chosen, options)
@@ -129,36 +65,21 @@ async def _again(lines: Lines) -> bool:
     return line is not None and line.strip().lower() not in ("q", "quit", "n", "no")
 
 
-async def _online(
-    arguments: argparse.Namespace, seats: int, bots: int, given: dict[str, str]
-) -> int:
+async def _online(arguments: argparse.Namespace, plan: Plan) -> int:
     player = Player(settings(arguments), PATIENCE_MS)
     try:
-        said = await _enter(player, arguments)
+        said = await enter(player, arguments)
         show([said] if said else [])
-        player.patience_ms = PLAYING_PATIENCE_MS
         running = await _running(player, arguments.game)
         async with Lines() as lines:
             if running is not None:
                 show(["You are in a game already; it goes on."])
                 await _sit(player, running, lines, arguments)
                 return FINE
-            await _at_table(player, lines, arguments, seats, bots, given)
+            await _at_table(player, lines, arguments, plan)
     finally:
         await player.close()
     return FINE
-
-
-async def _enter(player: Player, arguments: argparse.Namespace) -> str | None:
-    try:
-        return await player.enter(ProfileFile(arguments.profile), _name(arguments))
-    except Refused as refused:
-        if refused.kind is not Kind.UNAVAILABLE:
-            raise
-        raise Failure(
-            f"{refused.reason}: no lobby answers; run `kozyr up`, or play with --offline",
-            UNREACHABLE,
-        ) from None
 
 
 async def _running(player: Player, game: str) -> str | None:
@@ -171,12 +92,7 @@ async def _running(player: Player, game: str) -> str | None:
 
 
 async def _at_table(
-    player: Player,
-    lines: Lines,
-    arguments: argparse.Namespace,
-    seats: int,
-    bots: int,
-    given: dict[str, str],
+    player: Player, lines: Lines, arguments: argparse.Namespace, plan: Plan
 ) -> None:
     """Open or join a table and play games at it until the person has had enough."""
     tables = Tables(player)
@@ -185,14 +101,14 @@ async def _at_table(
     else:
         table = await tables.create(
             lobby_pb2.TableRules(
-                options=game_options(arguments.game, given),
-                seats=seats,
+                options=game_options(arguments.game, plan.options),
+                seats=plan.seats,
                 turn_ms=1_000 * arguments.seconds,
                 spectators=True,
                 absent_policy=variant_pb2.ABSENT_POLICY_BOT,
             )
         )
-        for _ in range(bots):
+        for _ in range(plan.bots):
             await tables.add_bot(table.table_id, LEVELS[arguments.level])
     last = ""
     try:
@@ -278,16 +194,3 @@ async def _stand_up(tables: Tables, table_id: str) -> None:
         # A game that still goes on keeps the seat; its end frees it.
         if refused.kind is not Kind.PRECONDITION:
             raise
-
-
-def _name(arguments: argparse.Namespace) -> str:
-    given = arguments.name or _login()
-    name = re.sub(r"[^A-Za-z0-9 ._-]", "", given).strip()[:NAME_MAX]
-    return name or "Guest"
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "Guest"

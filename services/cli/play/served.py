@@ -1,0 +1,162 @@
+"""A session with the services: lobby and game over gRPC."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+from kozyr.ai.v1 import ai_pb2, ai_pb2_grpc
+from kozyr.game.v1 import game_pb2, game_pb2_grpc, variant_pb2, view_pb2
+from kozyr.lobby.v1 import lobby_pb2, lobby_pb2_grpc
+
+from services.cli.finding import look_for
+from services.cli.online import HINT_LEVEL, last_deal
+from services.cli.pictures.look import Look
+from services.cli.play.session import Hint, Level, Moment, Opening, Running
+from services.client import lists
+from services.client.player import Player
+from services.client.tables import Tables
+from services.client.variants import Move
+from services.client.views import game_of, move_message, read_move
+from services.client.watching import Update
+from services.runtime.wire import games as wire
+
+
+class Served:
+    """A player signed in at a server."""
+
+    alone = False
+
+    def __init__(self, player: Player, *, ascii_only: bool = False) -> None:
+        self.name = player.display_name
+        self.player_id = player.player_id
+        self._player = player
+        self._ascii = ascii_only
+        self._tables = Tables(player)
+        self._lobby: Any = player.stub("lobby", lobby_pb2_grpc.LobbyServiceStub)
+        self._games: Any = player.stub("game", game_pb2_grpc.GameServiceStub)
+
+    async def variants(self, language: str) -> lobby_pb2.ListVariantsResponse:
+        """The games as the server plays them."""
+        request = lobby_pb2.ListVariantsRequest(languages=[language])
+        reply: lobby_pb2.ListVariantsResponse = await self._call(self._lobby.ListVariants, request)
+        return reply
+
+    async def tables(self) -> AsyncIterator[Sequence[lobby_pb2.Table]]:
+        """Public tables, newest first, again whenever one changes; the own ones among them."""
+        known: dict[str, lobby_pb2.Table] = {}
+        everything = lobby_pb2.WatchTablesRequest()
+        yield ()
+        async with aclosing(self._tables.follow(everything, known.clear)) as changes:
+            async for table in changes:
+                known[table.table_id] = table
+                if table.state == lobby_pb2.TABLE_STATE_CLOSED:
+                    del known[table.table_id]
+                yield sorted(
+                    known.values(), key=lambda t: t.opened_time.ToNanoseconds(), reverse=True
+                )
+
+    async def running(self) -> Running | None:
+        """A game the player has left for a while."""
+        asked = game_pb2.ListGamesRequest(running=True)
+        async for found in lists.games(self._player, asked):
+            seats = [seat for seat in found.seats if seat.player_id == self.player_id]
+            if seats and not all(seat.left for seat in seats):
+                return Running(found.game_id, found.table_id, wire.NAMES[found.variant])
+        return None
+
+    async def open(self, opening: Opening) -> lobby_pb2.Table:
+        """Open a table, sit down and put bots on as many seats as was asked for."""
+        table = await self._tables.create(opening.rules, opening.buy_in)
+        for _ in range(opening.bots):
+            table = await self._tables.add_bot(table.table_id, opening.level, opening.buy_in)
+        return table
+
+    async def quick(self, game: str) -> lobby_pb2.Table:
+        """A table that waits for one more, or a new one with bots."""
+        request = lobby_pb2.QuickPlayRequest(
+            variant=wire.VARIANTS[game], bots=variant_pb2.BOT_LEVEL_NORMAL
+        )
+        reply: lobby_pb2.QuickPlayResponse = await self._call(self._lobby.QuickPlay, request)
+        return reply.table
+
+    async def sit(self, table_id: str, code: str = "") -> lobby_pb2.Table:
+        """Take a free seat."""
+        return await self._tables.sit(table_id, code)
+
+    def table(self, table_id: str) -> AsyncIterator[lobby_pb2.Table]:
+        """A table, again whenever it changes."""
+        return self._tables.follow(lobby_pb2.WatchTablesRequest(table_id=table_id))
+
+    async def ready(self, table_id: str, *, ready: bool) -> None:
+        """Say that one is ready, or not."""
+        request = lobby_pb2.SetReadyRequest(table_id=table_id, ready=ready)
+        await self._call(self._lobby.SetReady, request)
+
+    async def add_bot(self, table_id: str, level: Level) -> None:
+        """Put a bot on a free seat."""
+        await self._tables.add_bot(table_id, level)
+
+    async def remove_bot(self, table_id: str, seat: int) -> None:
+        """Take a bot away."""
+        request = lobby_pb2.RemoveBotRequest(table_id=table_id, seat=seat)
+        await self._call(self._lobby.RemoveBot, request)
+
+    async def start(self, table_id: str) -> None:
+        """Start with the seats that are taken."""
+        await self._call(self._lobby.StartGame, lobby_pb2.StartGameRequest(table_id=table_id))
+
+    async def top_up(self, table_id: str, chips: int) -> None:
+        """Add chips to the own stack."""
+        request = lobby_pb2.TopUpRequest(table_id=table_id, chips=chips)
+        await self._call(self._lobby.TopUp, request)
+
+    async def stand_up(self, table_id: str) -> None:
+        """Leave the table between games."""
+        await self._tables.leave(table_id)
+
+    async def play(self, game_id: str) -> AsyncIterator[Moment]:
+        """Everything that happens in a game, in order, across lost connections."""
+        async with aclosing(self._player.follow(game_id)) as updates:
+            async for update in updates:
+                told = tuple(update.happenings)
+                if update.skipped:
+                    told = await self._history(update)
+                yield Moment(update.view, told, late=update.skipped)
+
+    async def _history(self, update: Update) -> tuple[view_pb2.Happening, ...]:
+        """What happened in the versions that a snapshot stands for."""
+        asked = game_pb2.GetGameRequest(game_id=update.view.game_id, history=True)
+        seen: game_pb2.GetGameResponse = await self._player.call("game", self._games.GetGame, asked)
+        return tuple(each for each in seen.history if update.first <= each.version <= update.last)
+
+    async def look(self, view: view_pb2.GameView) -> Look:
+        """The names of a game's seats."""
+        look = await look_for(self._player, view.seats)
+        return replace(look, ascii=self._ascii)
+
+    async def submit(self, view: view_pb2.GameView, move: Move) -> None:
+        """Make a move in the decision that the view shows."""
+        await self._player.submit(view, move_message(game_of(view), move))
+
+    async def leave(self, view: view_pb2.GameView) -> None:
+        """Leave the game for good."""
+        await self._player.leave(view.game_id)
+
+    async def hint(self, view: view_pb2.GameView) -> Hint:
+        """What a strong bot would do with what this seat sees."""
+        asked = game_pb2.GetGameRequest(game_id=view.game_id, history=True)
+        seen: game_pb2.GetGameResponse = await self._player.call("game", self._games.GetGame, asked)
+        bots: Any = self._player.stub("ai", ai_pb2_grpc.AiServiceStub)
+        request = ai_pb2.ChooseMoveRequest(
+            view=seen.view, history=last_deal(seen.history), level=HINT_LEVEL
+        )
+        reply: ai_pb2.ChooseMoveResponse = await self._player.call("ai", bots.ChooseMove, request)
+        return Hint(read_move(reply.move)[1], reply.reason)
+
+    async def close(self) -> None:
+        """Let all connections go."""
+        await self._player.close()
+
+    async def _call(self, method: Any, request: Any) -> Any:
+        return await self._player.call("lobby", method, request)

@@ -1,0 +1,342 @@
+"""A table: who sits there, the games played at it, and what comes after each."""
+
+import time
+from dataclasses import replace
+
+from kozyr.game.v1 import variant_pb2
+from kozyr.lobby.v1 import lobby_pb2
+
+from services.cli import pictures
+from services.cli.pictures.look import Look
+from services.cli.play import drawing, waiting
+from services.cli.play.canvas_screen import Answer, CanvasScreen, Question
+from services.cli.play.cards import KEYS
+from services.cli.play.entry import Entry
+from services.cli.play.friendly import friendly
+from services.cli.play.games import screen_of
+from services.cli.play.hall import game_name
+from services.cli.play.keys import (
+    BETWEEN,
+    EVERYWHERE,
+    MOVING,
+    OF_GAMES,
+    PLAYING,
+    Do,
+    found,
+)
+from services.cli.play.pages import help_page
+from services.cli.play.reader_screen import ReaderScreen
+from services.cli.play.rules import read_rules
+from services.cli.play.scene import (
+    Memory,
+    Picks,
+    Scene,
+    in_signs,
+    name_of_game,
+    remembered,
+    scene_of,
+)
+from services.cli.play.session import Moment, Session
+from services.cli.play.spans import Line, Role, Span
+from services.client.variants import Move
+from services.kernel.errors import Kind, Refused
+
+BOT_LEVEL = variant_pb2.BOT_LEVEL_NORMAL
+TICK_SECONDS = 1.0
+
+
+class TableScreen(CanvasScreen):
+    """One table. `game_id` is a game to come back to; `begin` says that one is ready at once."""
+
+    def __init__(
+        self, session: Session, table_id: str, game_id: str = "", *, begin: bool = False
+    ) -> None:
+        super().__init__()
+        self._session = session
+        self._table_id = table_id
+        self._game_id = game_id
+        self._begin = begin
+        self._memory = Memory()
+        self._look: Look | None = None
+        self._busy = False
+        self._skew = 0.0
+        self.table = lobby_pb2.Table()
+        self.scene: Scene | None = None
+
+    @property
+    def playing(self) -> bool:
+        """Whether a game goes on here."""
+        return self.scene is not None and not self.scene.over
+
+    def on_mount(self) -> None:
+        """Follow the table, and the game one comes back to."""
+        self.run_worker(self._follow_table())
+        self.set_interval(TICK_SECONDS, self._tick)
+        if self._game_id:
+            self.run_worker(self._follow_game(self._game_id), group="game", exclusive=True)
+        elif self._begin:
+            self.act(self._session.ready(self._table_id, ready=True))
+
+    def drawn(self, columns: int, rows: int) -> list[Line]:
+        """The game, or the table while none is played."""
+        if self.scene is not None:
+            return drawing.drawn(self._timed(self.scene), columns, rows)
+        who = self._session.player_id
+        return waiting.drawn(self.table, who, self.notice, columns, rows)
+
+    async def pressed(self, key: str, character: str | None) -> None:
+        """Do what a key means at a table."""
+        if self.scene is None or self.scene.over:
+            await self._between(key)
+        else:
+            await self._in_game(key)
+
+    async def picked(self, spot: str) -> None:
+        """A click on a card, a pile or a combination."""
+        if self.scene is not None and not self.scene.over:
+            self._do(spot)
+
+    async def give_up(self) -> None:
+        """Leave the game that goes on for good."""
+        if self.scene is not None:
+            await self._session.leave(self.scene.view)
+
+    async def _follow_table(self) -> None:
+        try:
+            async for table in self._session.table(self._table_id):
+                self.table = table
+                playing = table.state == lobby_pb2.TABLE_STATE_PLAYING
+                if playing and table.game_id != self._game_id:
+                    self._game_id = table.game_id
+                    self.run_worker(self._follow_game(table.game_id), group="game", exclusive=True)
+                self.redraw()
+        except Refused as refused:
+            self.say(friendly(refused), Role.BAD)
+
+    async def _follow_game(self, game_id: str) -> None:
+        self._memory, self._look = Memory(), None
+        try:
+            async for moment in self._session.play(game_id):
+                if self._look is None:
+                    self._look = await self._session.look(moment.view)
+                self._see(moment, self._look)
+                self.redraw()
+        except Refused as refused:
+            self.say(friendly(refused), Role.BAD)
+
+    def _see(self, moment: Moment, look: Look) -> None:
+        """Take in what has happened; what was chosen stays, as far as it still can be."""
+        if not moment.late:
+            self._skew = time.time() - moment.view.recorded_time.ToMicroseconds() / 1e6
+        self._memory = remembered(self._memory, moment.happenings, look)
+        before, scene = self.scene, scene_of(moment.view, look, self._memory)
+        if before is not None and before.view.game_id == moment.view.game_id:
+            scene = _kept(before, scene)
+        else:
+            scene = at_a_legal_card(scene)
+        if scene.asked and (before is None or before.view.turn != moment.view.turn):
+            self.notice = None
+        self.scene = scene
+
+    async def _in_game(self, key: str) -> None:
+        scene = self.scene
+        if scene is None:
+            return
+        if key in KEYS:
+            self._card_key(scene, key)
+            return
+        do = found(key, OF_GAMES[name_of_game(scene)], PLAYING, EVERYWHERE, MOVING)
+        match do:
+            case None:
+                return
+            case Do.HINT if scene.asked:
+                self.act(self._hint(scene))
+            case Do.ORDER:
+                picks = replace(scene.picks, by_rank=not scene.picks.by_rank)
+                self.scene = replace(scene, picks=picks)
+            case Do.PLAYED if scene.read is not None:
+                said = screen_of(scene).played(scene)
+                lines: list[Line] = [(Span(f" {each}"),) for each in said]
+                self.app.push_screen(ReaderScreen("Played", lambda _: lines))
+            case Do.QUIT:
+                self._ask_leave()
+            case Do.RULES | Do.HELP | Do.THEME:
+                self._everywhere(do)
+            case Do.LEFT | Do.RIGHT | Do.FIRST | Do.LAST:
+                self.scene = replace(scene, picks=_moved(scene, do))
+            case _:
+                self._do(do)
+
+    def _card_key(self, scene: Scene, key: str) -> None:
+        """A digit of a bid, a combination's number, or the key of a card."""
+        if scene.read is None or not scene.asked:
+            return
+        if key.isdigit() and self._do(f"digit:{key}"):
+            return
+        index = KEYS.index(key)
+        if index < len(screen_of(scene).held(scene).cards):
+            self._do(f"card:{index}")
+
+    def _do(self, what: str) -> bool:
+        """Let the game's screen say what it makes of it; whether it made anything."""
+        scene = self.scene
+        if scene is None or scene.read is None:
+            return False
+        made = screen_of(scene).pressed(scene, what)
+        match made:
+            case None:
+                return False
+            case Picks():
+                self.scene = replace(scene, picks=made)
+            case _ if not scene.asked:
+                self.say("It is not your turn.", Role.MUTED)
+            case _ if not self._busy:
+                self.act(self._submit(scene, made))
+        return True
+
+    async def _submit(self, scene: Scene, move: Move) -> None:
+        self._busy = True
+        try:
+            await self._session.submit(scene.view, move)
+            if self.scene is not None:
+                picks = Picks(cursor=self.scene.picks.cursor, by_rank=self.scene.picks.by_rank)
+                self.scene = replace(self.scene, picks=picks, hinted=frozenset())
+        finally:
+            self._busy = False
+
+    async def _hint(self, scene: Scene) -> None:
+        self.say("Thinking …", Role.MUTED)
+        hint = await self._session.hint(scene.view)
+        if self.scene is None or self.scene.view.turn != scene.view.turn:
+            return
+        single = getattr(hint.move, "card", None)
+        cards = getattr(hint.move, "cards", () if single is None else (single,))
+        said = pictures.move(name_of_game(scene), hint.move, scene.look)
+        self.scene = replace(self.scene, hinted=frozenset(cards))
+        self.say(f"A bot would {said}. {in_signs(hint.reason, scene.look)}", Role.GOOD)
+
+    async def _between(self, key: str) -> None:
+        over = self.scene is not None
+        match found(key, BETWEEN, EVERYWHERE):
+            case Do.READY:
+                own = waiting.own_seat(self.table, self._session.player_id)
+                ready = over or own is None or not own.ready
+                self.scene = None
+                self.act(self._session.ready(self._table_id, ready=ready))
+            case Do.BOT:
+                self.act(self._session.add_bot(self._table_id, BOT_LEVEL))
+            case Do.NO_BOT:
+                bots = [seat.seat for seat in self.table.seats if seat.bot_level]
+                if bots:
+                    self.act(self._session.remove_bot(self._table_id, bots[-1]))
+            case Do.START:
+                self.act(self._session.start(self._table_id))
+            case Do.TOP_UP:
+                self.type_in(Entry("Chips to add", most=19), self._top_up)
+            case Do.QUIT:
+                self.act(self._stand_up())
+            case Do.RULES | Do.HELP | Do.THEME as do:
+                self._everywhere(do)
+
+    def _everywhere(self, do: Do) -> None:
+        """Help, rules, colours."""
+        game = game_name(self.table) if self.scene is None else name_of_game(self.scene)
+        match do:
+            case Do.RULES:
+                self.act(read_rules(self, self._session, game))
+            case Do.HELP:
+                self.app.push_screen(ReaderScreen("Keys", lambda _: help_page(game)))
+            case _:
+                self.play.next_colours()
+
+    async def _top_up(self, text: str) -> None:
+        if not text.isdigit() or not int(text):
+            self.say("Say how many chips, a number.", Role.BAD)
+            return
+        self.act(self._session.top_up(self._table_id, int(text)))
+
+    def _ask_leave(self) -> None:
+        """How to leave a game that goes on."""
+
+        async def keep() -> None:
+            self.play.seat_kept = True
+            self.app.exit()
+
+        async def leave() -> None:
+            self.act(self._leave())
+
+        answers: tuple[Answer, ...]
+        if self._session.alone:
+            answers = (Answer("y", "y", "leave; the game ends here", leave),)
+        else:
+            answers = (
+                Answer("k", "k", "keep my seat; `kozyr play` comes back to it", keep),
+                Answer("g", "g", "give the game up for good", leave),
+            )
+        self.ask(Question("Leave the game?", answers))
+
+    async def _leave(self) -> None:
+        await self.give_up()
+        await self._stand_up()
+
+    async def _stand_up(self) -> None:
+        """Leave the table; a game that still ends keeps the seat until then."""
+        try:
+            await self._session.stand_up(self._table_id)
+        except Refused as refused:
+            if refused.kind is not Kind.PRECONDITION and refused.kind is not Kind.NOT_FOUND:
+                raise
+        if self.is_attached and self.app.screen is self:
+            self.app.pop_screen()
+
+    def _timed(self, scene: Scene) -> Scene:
+        """The scene with its clock as it is now, and what the person is told."""
+        scene = replace(scene, notice=self.notice)
+        clock = scene.view.clock
+        if scene.over or not clock.HasField("deadline_time"):
+            return scene
+        left = clock.deadline_time.ToMicroseconds() / 1e6 - (time.time() - self._skew)
+        return replace(scene, seconds=max(0, round(left)))
+
+    def _tick(self) -> None:
+        if self.playing and self.app.screen is self:
+            self.redraw()
+
+
+def _kept(before: Scene, scene: Scene) -> Scene:
+    """The scene with what was chosen before, in the same decision all of it."""
+    picks = replace(before.picks, laying=False)
+    hand = frozenset(getattr(scene.read, "hand", ()))
+    if before.view.turn != scene.view.turn:
+        picks = replace(picks, amount=None, marked=picks.marked & hand, suggested=0)
+        return at_a_legal_card(replace(scene, picks=picks))
+    return replace(scene, picks=picks, hinted=before.hinted & hand)
+
+
+def at_a_legal_card(scene: Scene) -> Scene:
+    """The cursor on a card that can be played, if it is not on one."""
+    if scene.read is None or not scene.asked:
+        return scene
+    held = screen_of(scene).held(scene)
+    legal = [index for index, card in enumerate(held.cards) if card in held.legal]
+    if not legal or held.cursor in legal:
+        return scene
+    return replace(scene, picks=replace(scene.picks, cursor=legal[0]))
+
+
+def _moved(scene: Scene, do: Do) -> Picks:
+    """The cursor moved along the hand."""
+    if scene.read is None:
+        return scene.picks
+    last = max(0, len(screen_of(scene).held(scene).cards) - 1)
+    at = min(scene.picks.cursor, last)
+    match do:
+        case Do.LEFT:
+            at = max(0, at - 1)
+        case Do.RIGHT:
+            at = min(last, at + 1)
+        case Do.FIRST:
+            at = 0
+        case _:
+            at = last
+    return replace(scene.picks, cursor=at)
