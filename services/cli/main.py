@@ -18,6 +18,7 @@ COMMANDS = {
     "up": "run the four services on this machine",
     "play": "play azi, durak or rami at this terminal",
     "rules": "read the rules of a game, in English, Portuguese or Georgian",
+    "tables": "list tables; invite, send away, hand over, play again",
     "games": "list games",
     "watch": "follow a game as it is played",
     "replay": "step through a finished game, or one of your own",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from services.lobby.model import BotLevel, KickReason, LeftCause, Rules, Wish
+from services.lobby.model import BotLevel, KickReason, Rules, Wish
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,10 @@ class TakeSeat:
 
 @dataclass(frozen=True, slots=True)
 class LeaveSeat:
-    """Stand up, for whatever `cause`; `game` is the id of a game that this may start."""
+    """Stand up; `game` is the id of a game that this may start."""
 
     player: UUID
     game: UUID
-    cause: LeftCause = LeftCause.LEFT
 
 
 @dataclass(frozen=True, slots=True)

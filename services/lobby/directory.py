@@ -14,6 +14,7 @@ from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 from uuid import UUID
 
 from sqlalchemy import select
@@ -24,6 +25,7 @@ from services.lobby.commands import Command
 from services.lobby.model import Event, Phase, Table, Variant
 from services.runtime import log
 from services.runtime.database import read
+from services.runtime.store.api import Store
 from services.runtime.store.schema import heads
 from services.runtime.streams import Streams, refusals
 
@@ -34,10 +36,14 @@ INTERVAL_S = 0.5
 """How often others' appends are looked for while anybody watches."""
 GAP_S = 0.05
 """The least time between two looks, however much happens."""
-TOGETHER = 100
-"""So many tables are read at once."""
+TOGETHER = 20
+"""So many tables are read and folded at once; calls are answered before the next."""
 CLOSED_KEPT = 1_000
 """So many closed tables are remembered, for those who were shown them."""
+
+
+List: TypeAlias = tuple[Variant | None, bool]
+"""Listed tables: those of a game or of all, those with a free seat or all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +62,18 @@ class Directory:
     def __init__(
         self,
         engine: AsyncEngine,
+        store: Store,
         streams: Streams[Table, Command, Event],
         interval_s: float = INTERVAL_S,
     ) -> None:
         self._engine = engine
+        self._store = store
         self._streams = streams
         self._interval_s = interval_s
         self._known: dict[UUID, Table] = {}
-        self._listed: dict[Variant | None, list[UUID]] = {each: [] for each in (None, *Variant)}
+        self._listed: dict[List, list[UUID]] = {
+            (variant, free): [] for variant in (None, *Variant) for free in (False, True)
+        }
         self._of: dict[UUID, set[UUID]] = {}
         self._closed: OrderedDict[UUID, None] = OrderedDict()
         self._changes: OrderedDict[UUID, int] = OrderedDict()
@@ -73,7 +83,7 @@ class Directory:
         self._woken = asyncio.Event()
         self._watchers = 0
         self._reading = asyncio.Lock()
-        self._looked = self._swept = float("-inf")
+        self._looked = self._swept = -SWEEP_S
         self._mark = 0
 
     def published(self, table_id: UUID, table: Table) -> None:
@@ -112,10 +122,10 @@ class Directory:
         return self._known.get(table_id)
 
     def newest(
-        self, before: UUID | None = None, variant: Variant | None = None
+        self, before: UUID | None = None, variant: Variant | None = None, *, free: bool = False
     ) -> Iterator[tuple[UUID, Table]]:
-        """Listed tables, newest first, below `before`."""
-        ids = self._listed[variant]
+        """Listed tables, all or those with a free seat, newest first, below `before`."""
+        ids = self._listed[variant, free]
         end = len(ids) if before is None else bisect_left(ids, before)
         for table_id in reversed(ids[:end]):
             yield table_id, self._known[table_id]
@@ -154,10 +164,10 @@ class Directory:
         self._watchers -= 1
 
     async def run(self) -> None:
-        """For ever, while anybody watches: look for what others append."""
+        """For ever: learn of all there is, and while anybody watches look for others' appends."""
         while True:
             self._woken.clear()
-            if self._watchers:
+            if self._watchers or not self._mark:
                 try:
                     await self.fresh()
                 except Refused as refused:
@@ -170,7 +180,8 @@ class Directory:
                 continue
 
     async def _look(self, *, sweep: bool) -> None:
-        query = select(heads.c.stream, heads.c.version, heads.c.recorded_at)
+        now = await self._store.now()
+        query = select(heads.c.stream, heads.c.version)
         if sweep:
             query = query.where(~heads.c.ended)
         else:
@@ -183,7 +194,7 @@ class Directory:
                 if table.phase is not Phase.CLOSED and table_id not in versions:
                     versions[table_id] = table.version + 1
         await self._take_in(versions)
-        self._mark = max([self._mark, *(row.recorded_at for row in rows)])
+        self._mark = now
         if sweep:
             self._swept = asyncio.get_running_loop().time()
 
@@ -226,11 +237,11 @@ class Directory:
                 del self._of[player]
         for player in now - was:
             self._of.setdefault(player, set()).add(table_id)
-        for variant in _lists(before) - _lists(after):
-            ids = self._listed[variant]
+        for each in _lists(before) - _lists(after):
+            ids = self._listed[each]
             del ids[bisect_left(ids, table_id)]
-        for variant in _lists(after) - _lists(before):
-            insort(self._listed[variant], table_id)
+        for each in _lists(after) - _lists(before):
+            insort(self._listed[each], table_id)
 
     def _forget(self) -> None:
         while len(self._closed) > CLOSED_KEPT:
@@ -246,8 +257,11 @@ def _people(table: Table | None) -> set[UUID]:
     return {*(seat.player for _, seat in table.people()), *table.rules.invited}
 
 
-def _lists(table: Table | None) -> set[Variant | None]:
+def _lists(table: Table | None) -> set[List]:
     """The lists that an open table stands in."""
     if table is None or table.rules is None or table.phase is Phase.CLOSED:
         return set()
-    return {None, table.rules.variant} if table.rules.listed else set()
+    if not table.rules.listed:
+        return set()
+    free = (False, True) if table.free() else (False,)
+    return {(variant, each) for variant in (None, table.rules.variant) for each in free}

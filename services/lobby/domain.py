@@ -130,7 +130,7 @@ def _player(table: Table, command: PlayerCommand) -> Sequence[Event]:
         case TakeSeat():
             return _take_seat(table, command)
         case LeaveSeat():
-            left = _leave(table, idle_seat(table, command.player), command.cause)
+            left = _leave(table, idle_seat(table, command.player))
             return started(table, left, command.game)
         case SetReady() | Rematch():
             return _get_ready(table, command)

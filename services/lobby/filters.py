@@ -61,7 +61,7 @@ def candidates(
     """The tables among which those wanted are, newest first, below `before`."""
     if asked.viewer is not None and (asked.mine or asked.invited):
         return directory.of(asked.viewer, before)
-    return directory.newest(before, asked.variant)
+    return directory.newest(before, asked.variant, free=asked.free_seats > 0)
 
 
 def fits(table: Table, asked: Wanted) -> bool:

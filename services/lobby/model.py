@@ -47,13 +47,12 @@ class KickReason(IntEnum):
 
 
 class LeftCause(IntEnum):
-    """Why a seat was left: its player went (or a bot was taken away), the host sent him away, he
-    was not ready for too long, or does not have the chips."""
+    """Why a seat was left: its player went (or a bot was taken away), the host sent him away, or he
+    was not ready for too long."""
 
     LEFT = 0
     KICKED = 1
     UNREADY = 2
-    CHIPS = 3
 
 
 class Phase(IntEnum):

@@ -1,10 +1,9 @@
 """The chips a player brings to tables: what his seats claim, and what his account holds.
 
 A stack is a number until a game starts, which reserves it. So before a seat is taken or a stack
-grows, all that the player's seats claim and no game holds yet must be in his account. At one
-process a player's seats are taken one after the other; where two replicas let him in at the same
-moment, each looks again afterwards, and whoever sees too little in the account has him stand up.
-What two replicas still let through, a start refuses: it reserves each stack or does not begin.
+grows, all that the player's seats claim and no game holds yet must be in his account; his seats are
+taken one after the other, at whatever replica (`seatings.py`). The last judge is a start: it
+reserves each stack or does not begin.
 """
 
 from collections.abc import AsyncIterator

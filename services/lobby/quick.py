@@ -136,7 +136,7 @@ class QuickPlay:
                 await self._tables.require_room(player)
             fitting = [
                 (-len(table.people()), table_id)
-                for table_id, table in self._directory.newest(variant=hope.rules.variant)
+                for table_id, table in self._directory.newest(variant=hope.rules.variant, free=True)
                 if table_id not in tried and _fits(table, player, hope)
             ]
             if fitting and len(tried) < TRIES_MAX:

@@ -93,7 +93,7 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
 
     limits = Limits(settings.table_idle_ms, settings.table_unready_ms)
     streams = Streams(store, decider(limits), published=published)
-    directory = Directory(engine, streams)
+    directory = Directory(engine, store, streams)
     wallet, game = process.peers.client("wallet"), process.peers.client("game")
     players, choices, partitions = Players(engine), Choices(engine), Partitions(engine)
     accounts = Accounts(players, wallet)

@@ -21,13 +21,11 @@ from services.lobby.commands import (
     Bot,
     Command,
     EndGame,
-    LeaveSeat,
     Open,
     TakeSeat,
     TopUp,
 )
 from services.lobby.evolve import (
-    INSUFFICIENT_CHIPS,
     Limits,
     after_events,
     evolve,
@@ -35,7 +33,7 @@ from services.lobby.evolve import (
     rules_of,
     tag_of_player,
 )
-from services.lobby.model import Event, LeftCause, Rules, Table
+from services.lobby.model import Event, Rules, Table
 from services.lobby.players import Players
 from services.lobby.purse import claimed, require_chips
 from services.lobby.seatings import Seatings
@@ -188,25 +186,7 @@ class Tables:
         except Refused:
             if await self.store.find_request(table_id, request.key) is None:
                 raise
-        seated = await self.act(table_id, command, request)
-        await self._require_still(table_id, player, request)
-        return seated
-
-    async def _require_still(self, table_id: UUID, player: UUID, request: Request) -> None:
-        """Have a player stand up again who was let in elsewhere at the same moment; raise Refused
-        INSUFFICIENT_CHIPS then, unless his game has begun."""
-        try:
-            await require_chips(self._accounts, player, self._where(player), 0)
-        except Refused as refused:
-            if refused.reason != INSUFFICIENT_CHIPS:
-                return  # the start will tell
-            key = hashlib.sha256(f"chips {request.key}".encode()).hexdigest()
-            up = LeaveSeat(player, new_id(), LeftCause.CHIPS)
-            try:
-                await self.act(table_id, up, Request("server", key, request.body))
-            except Refused:
-                return
-            raise
+        return await self.act(table_id, command, request)
 
     async def _where(self, player: UUID) -> AsyncIterator[Table]:
         async for found in self.seats_of(player):

@@ -60,7 +60,7 @@ async def replica(url: str) -> AsyncIterator[Replica]:
 
     store.read_each = counted  # type: ignore[method-assign]
     streams = Streams(store, DECIDER, published=lambda c: made.published(c.stream, c.after.state))
-    made, choices, nobody = Directory(engine, streams), Choices(engine), cast(Any, None)
+    made, choices, nobody = Directory(engine, store, streams), Choices(engine), cast(Any, None)
     tables = Tables(streams, store, Players(engine), choices, nobody, Seatings(engine))
     quick = QuickPlay(tables, store, choices, made, Openings(engine))
     try:

@@ -11,7 +11,7 @@ from kozyr.lobby.v1 import lobby_pb2
 
 from services.kernel.ids import uuid7
 from services.lobby.commands import Close, Open, TakeSeat
-from services.lobby.directory import OVERLAP_US, Directory
+from services.lobby.directory import OVERLAP_US, SWEEP_S, Directory
 from services.lobby.filters import Wanted, fits
 from services.lobby.listing import list_tables
 from services.lobby.model import Phase, Table, Variant
@@ -172,14 +172,14 @@ async def test_what_was_stored_long_after_its_time_is_found_by_a_sweep(tmp_path:
         await one.do(closing, Close(None), 3)
         await two.directory.fresh()
         assert [t for t, _ in two.directory.newest()] == [closing]
-        two.directory._swept = float("-inf")
+        two.directory._swept -= SWEEP_S
         await two.directory.fresh()
         assert [t for t, _ in two.directory.newest()] == [late]
 
 
 def test_a_stream_of_many_follows_so_many_and_no_more() -> None:
     """It begins with the newest, and lets the oldest go, saying so."""
-    directory = Directory(None, None)  # type: ignore[arg-type]
+    directory = Directory(None, None, None)  # type: ignore[arg-type]
     ids = [uuid7(1_700_000_000_000 + n, bytes(10)) for n in range(FOLLOWED_MAX + 50)]
     tables = {table_id: _table(1) for table_id in ids}
     for table_id in ids[:300]:
@@ -197,7 +197,7 @@ def test_a_stream_of_many_follows_so_many_and_no_more() -> None:
 
 def test_who_was_away_for_long_is_told_what_closed() -> None:
     """Also when that is not remembered any more."""
-    directory = Directory(None, None)  # type: ignore[arg-type]
+    directory = Directory(None, None, None)  # type: ignore[arg-type]
     ids = [uuid7(1_700_000_000_000 + n, bytes(10)) for n in range(1_100)]
     for table_id in ids[:20]:
         directory.published(table_id, _table(1))

@@ -71,7 +71,6 @@ SINCE: tuple[Event, ...] = (
     SeatTaken(1, player(1), BotLevel.PERSON, 5, Wish(BotLevel.EASY, 0)),
     SeatLeft(2, LeftCause.KICKED, KickReason.CONDUCT),
     SeatLeft(2, LeftCause.UNREADY),
-    SeatLeft(0, LeftCause.CHIPS),
     ReadySet(1, True, again=True),
     PlayerInvited(player(3)),
     PlayerUninvited(player(3)),

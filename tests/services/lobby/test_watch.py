@@ -39,7 +39,7 @@ def watching(lobby: Rig, drain: Drain, directory: Directory) -> Watching:
 async def test_a_quiet_table_gives_signs_of_life_until_the_process_drains(lobby: Rig) -> None:
     """The table at once, then heartbeats, then UNAVAILABLE DRAINING."""
     drain = Drain()
-    stream = watching(lobby, drain, Directory(lobby.engine, lobby.streams)).one(
+    stream = watching(lobby, drain, Directory(lobby.engine, lobby.store, lobby.streams)).one(
         TABLE, player(1), ""
     )
     assert (await anext(stream)).table.table_id == str(TABLE)
@@ -51,7 +51,7 @@ async def test_a_quiet_table_gives_signs_of_life_until_the_process_drains(lobby:
 
 async def test_the_listed_tables_give_signs_of_life_too(lobby: Rig) -> None:
     """One look for all watchers; a closed table is shown once more to those who saw it."""
-    drain, directory = Drain(), Directory(lobby.engine, lobby.streams, interval_s=0.02)
+    drain, directory = Drain(), Directory(lobby.engine, lobby.store, lobby.streams, interval_s=0.02)
     looking = asyncio.create_task(directory.run())
     stream = watching(lobby, drain, directory).many(ALL)
     async with asyncio.timeout(10):

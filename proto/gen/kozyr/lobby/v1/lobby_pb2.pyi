@@ -94,8 +94,6 @@ class _LeftCauseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LeftCause.V
     """The host sent him away."""
     LEFT_CAUSE_UNREADY: _LeftCause.ValueType  # 2
     """He was not ready for too long."""
-    LEFT_CAUSE_CHIPS: _LeftCause.ValueType  # 3
-    """He does not have the chips."""
 
 class LeftCause(_LeftCause, metaclass=_LeftCauseEnumTypeWrapper):
     """Why a seat was left."""
@@ -106,8 +104,6 @@ LEFT_CAUSE_KICKED: LeftCause.ValueType  # 1
 """The host sent him away."""
 LEFT_CAUSE_UNREADY: LeftCause.ValueType  # 2
 """He was not ready for too long."""
-LEFT_CAUSE_CHIPS: LeftCause.ValueType  # 3
-"""He does not have the chips."""
 Global___LeftCause: _TypeAlias = LeftCause  # noqa: Y015
 
 class _TableState:
