@@ -85,7 +85,7 @@ bench: $(BENCH) ## Measure everything beside its ceiling or peer (docs/bench.md)
 	$(BIN)/kozyr bench $(WHAT) $(ARGS)
 
 image: ## Build the image kozyr:VERSION with podman, buildah or docker; BASE=… another base
-	$(if $(ENGINE),,$(error no podman, buildah or docker here))
+	@test -n "$(ENGINE)" || { echo "no podman, buildah or docker here" >&2; exit 1; }
 	$(ENGINE) build --file deploy/Dockerfile --tag kozyr:$(VERSION) \
 		--build-arg VERSION=$(VERSION) $(if $(BASE),--build-arg BASE=$(BASE)) $(ARGS) .
 

@@ -6,6 +6,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -14,6 +16,7 @@ import pytest
 import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.rpc.error_details_pb2 import RetryInfo
+from grpc_health.v1.health_pb2 import HealthCheckResponse
 from kozyr.game.v1 import game_pb2, variant_pb2
 from kozyr.lobby.v1 import identity_pb2, lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2
@@ -21,7 +24,7 @@ from kozyr.wallet.v1 import wallet_pb2
 from services.runtime.jwks import key_set
 from services.runtime.keys import PLAYERS, key_id, load_private, load_public, make_next
 from services.runtime.tokens import AUDIENCE
-from tests.deploy.envoy import Browser, Edge, Refusal, certificate, edge, swap
+from tests.deploy.envoy import PROXIED, Browser, Edge, Refusal, certificate, edge, swap
 from tests.deploy.faults import pod
 from tests.deploy.objects import objects_of
 from tests.e2e.house import Answer, House, house
@@ -234,13 +237,48 @@ async def test_a_page_of_any_origin_may_ask(scene: Scene) -> None:
     assert "authorization" in headers["access-control-allow-headers"]
 
 
-async def test_services_hear_the_callers_address(scene: Scene) -> None:
-    """From the edge, which takes no caller's word for it."""
-    before = scene.inside.logs().count("10.9.8.7")
-    channel: Any = scene.outside.channel("lobby")
-    forged = [("x-forwarded-for", "10.9.8.7")]
-    await channel.unary_unary(named("ListVariants"))(b"", metadata=forged)
-    assert scene.inside.logs().count("10.9.8.7") == before
+class Ear(grpc.GenericRpcHandler):
+    """A service that answers every call with nothing and remembers what came with the last one."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str | bytes]] = []
+
+    def service(self, details: grpc.HandlerCallDetails) -> Any:
+        """One handler for everything."""
+        if details.method.startswith("/grpc.health"):
+            serving = HealthCheckResponse(status=HealthCheckResponse.SERVING).SerializeToString()
+            return grpc.unary_unary_rpc_method_handler(lambda _request, _context: serving)
+
+        def hear(_request: bytes, context: grpc.ServicerContext) -> bytes:
+            self.heard = list(context.invocation_metadata())
+            return b""
+
+        return grpc.unary_unary_rpc_method_handler(hear)
+
+
+async def test_services_hear_the_callers_address(tmp_path: Path) -> None:
+    """The one his connection comes from and no other, whatever he says of it himself; what steers
+    the edge from inside does not from outside."""
+    ear, server = Ear(), grpc.aio.server()
+    server.add_generic_rpc_handlers((ear,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with edge(tmp_path, dict.fromkeys(PROXIED, port), '{"keys": []}') as before:
+        trusted = grpc.ssl_channel_credentials(before.trusted)
+        async with grpc.aio.secure_channel(before.address, trusted) as channel:
+            said = [
+                ("x-forwarded-for", "10.9.8.7"),
+                ("x-envoy-external-address", "10.9.8.7"),
+                ("x-envoy-upstream-rq-timeout-ms", "1"),
+                ("x-envoy-retry-on", "5xx"),
+            ]
+            call: Any = channel.unary_unary(named("ListVariants"))
+            await call(b"", metadata=said)
+    heard = dict(ear.heard)
+    assert "10.9.8.7" not in str(heard.values())
+    ip_address(heard["x-forwarded-for"])  # one; in place of the loopback's, Envoy tells its host's
+    assert not {"x-envoy-upstream-rq-timeout-ms", "x-envoy-retry-on"} & heard.keys()
+    await server.stop(None)
 
 
 async def test_an_address_has_a_limit(scene: Scene) -> None:
