@@ -23,8 +23,8 @@ ENGINE ?= $(firstword $(foreach each,podman buildah docker,$(if $(shell command 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo run test check lint types proto freeze laws leaks drill drops sim bench image \
-	deploy-check lock pictures clean
+.PHONY: help demo run test check lint types proto freeze laws leaks drill drops sim reasons bench \
+	image deploy-check lock pictures clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ drill: $(DEV) ## Break services, database and disk for MINUTES=3 while games are
 drops: $(DEV) ## Play N=100 games of each kind through lost connections, from replica to replica; SEED=n
 	$(BIN)/python -m tests.drops --games $(if $(filter command line,$(origin N)),$(N),100) \
 		$(if $(SEED),--seed $(SEED)) $(ARGS)
+
+reasons: $(DEV) ## Write docs/reasons.md anew from the refusals in the code
+	$(BIN)/python -m tests.reasons
 
 sim: $(DEV) ## Simulate the whole system through faults, N=50 runs from SEED=1 on; a failure names its seed
 	$(BIN)/python -m tests.sim.run --seed $(or $(SEED),1) \

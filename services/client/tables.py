@@ -13,6 +13,8 @@ from services.client.variants import engine, read_values
 from services.kernel.errors import Kind, Refused, precondition
 from services.runtime.wire import games as wire
 
+NO_BOTS = variant_pb2.BOT_LEVEL_UNSPECIFIED
+
 
 class Tables:
     """What a player does in the lobby. Every failure is Refused."""
@@ -26,6 +28,16 @@ class Tables:
         return await self._ask(
             self._stub.CreateTable, lobby_pb2.CreateTableRequest(rules=rules, buy_in=buy_in)
         )
+
+    async def quick_play(
+        self, game: str, seats: int = 0, bots: variant_pb2.BotLevel.ValueType = NO_BOTS
+    ) -> lobby_pb2.Table:
+        """Sit down, ready, at a table of the game with a free seat, or at a new one; the table.
+
+        0 seats are any number. With a level of `bots` they take the other seats at once.
+        """
+        request = lobby_pb2.QuickPlayRequest(variant=wire.VARIANTS[game], seats=seats, bots=bots)
+        return await self._ask(self._stub.QuickPlay, request)
 
     async def sit(self, table_id: str, invite_code: str = "", buy_in: int = 0) -> lobby_pb2.Table:
         """Take a free seat."""
