@@ -37,6 +37,10 @@ KINDS = ("azi", "durak", "rami")
 TOKEN_MS = 3_600_000
 GAME_SECONDS = 900.0
 HEARTBEAT_MS = 800
+ANSWER_MS = 5_000
+"""How long a client waits for an answer at most."""
+PATIENT_MS = 60_000
+"""How long whoever opens the games does: his lines are never broken."""
 EXAMPLES_MAX = 10
 
 
@@ -166,6 +170,7 @@ async def replicas(
     """Two replicas of the game service on one database, and what they need."""
     await migrate(url, game_server.FOLDERS)
     given = {"game_database_url": url, "heartbeat_ms": HEARTBEAT_MS, "outage_ms": 60_000}
+    given["peer_timeout_ms"] = PATIENT_MS
     async with AsyncExitStack() as stack:
         house = await stack.enter_async_context(system(folder, **given))
         here = house.settings.game_address or ""
@@ -241,7 +246,9 @@ class Table:
     async def _client(self, player_id: str, game_id: str, form: Form) -> None:
         rng = Random(self._rng.random())
         async with ways_to(self._addresses, rng) as ways:
-            settings = self._house.settings.model_copy(update={"game_address": ways.address})
+            settings = self._house.settings.model_copy(
+                update={"game_address": ways.address, "peer_timeout_ms": ANSWER_MS}
+            )
             client = Client(settings)
             token = load_signer(settings.keys(), PLAYERS).issue(player_id, TOKEN_MS)
             profile = Profile(player_id, "Ann", "", new_seed_key())
