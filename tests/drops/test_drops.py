@@ -10,7 +10,7 @@ import pytest
 from kozyr.game.v1 import view_pb2
 
 from services.client.driving import Seen
-from tests.drops.drops import SHORT, Outcome, drops, judge
+from tests.drops.drops import SHORT, Outcome, Tally, drops, judge
 
 
 async def test_drops_leave_nothing_out_and_tell_nothing_twice(
@@ -47,7 +47,7 @@ ENDED = view_pb2.GameView(version=9, stage=view_pb2.STAGE_FINISHED)
 )
 def test_what_was_told_otherwise_is_found(seen: Seen, twice: int, wrong: list[str]) -> None:
     """A version twice or left out, and happenings that are missing, doubled or too few."""
-    outcome = Outcome(0, {})
+    outcome = Outcome(0, {"azi": Tally(resumed=1)})
     judge(outcome, "a game", seen, twice, LOG)
     assert len(outcome.wrong) == len(wrong)
     assert all(kind.startswith(begin) for kind, begin in zip(outcome.wrong, wrong, strict=True))
