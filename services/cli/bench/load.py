@@ -46,7 +46,7 @@ ENVIRONMENT = {
         f"KOZYR_{name}": UNBOUNDED
         for name in (
             *("PEER_RATE_PER_SECOND", "PEER_RATE_BURST"),
-            *("ADDRESS_RATE_PER_SECOND", "ADDRESS_RATE_BURST"),
+            *("ADDRESS_RATE_PER_SECOND", "ADDRESS_RATE_BURST", "STREAMS_PER_ADDRESS_MAX"),
         )
     },
 }
