@@ -110,8 +110,8 @@ class Mutes:
         """Remove the silences of tables that have closed."""
         closed = select(heads.c.stream).join(mutes, heads.c.stream == mutes.c.of)
         async with write(self._engine) as connection:
-            ended = list((await connection.execute(closed.where(heads.c.ended))).scalars())
-            await connection.execute(delete(mutes).where(mutes.c.of.in_(ended)))
+            gone = mutes.c.of.in_(closed.where(heads.c.ended))
+            await connection.execute(delete(mutes).where(gone))
 
     async def _has(self, connection: AsyncConnection, of: UUID, player: UUID) -> bool:
         query = select(mutes.c.of).where(_is(of, player))

@@ -176,9 +176,8 @@ class Talk:
         async with write(self._engine) as connection:
             since = await self._now(connection) - self._keep_us
             await connection.execute(delete(talk).where(talk.c.said_at <= since))
-            closed = list((await connection.execute(CLOSED)).scalars())
             for part in (talk, talk_rooms):
-                await connection.execute(delete(part).where(part.c.table_id.in_(closed)))
+                await connection.execute(delete(part).where(part.c.table_id.in_(CLOSED)))
 
     async def _say(self, said: Said) -> Line:
         await self._open_room(said.table)

@@ -18,7 +18,7 @@ import pytest
 import pytest_asyncio
 from google.protobuf.descriptor import Descriptor, MethodDescriptor
 from google.protobuf.message import Message
-from kozyr.game.v1 import audit_pb2, game_pb2, variant_pb2, view_pb2
+from kozyr.game.v1 import audit_pb2, game_pb2, history_pb2, variant_pb2, view_pb2
 from kozyr.lobby.v1 import identity_pb2, lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2
 
@@ -126,6 +126,13 @@ async def _populate(given: House, players: list[Player]) -> World:
         "game", "WatchGame", game_pb2.WatchGameRequest(game_id=games[0]), one.access_token
     )
     resume = game_pb2.WatchGameResponse.FromString(watched.reply).resume_token
+    shared = await given.send(
+        "game",
+        "ShareGame",
+        history_pb2.ShareGameRequest(request_id="share", game_id=games[3]),
+        one.access_token,
+    )
+    link = history_pb2.ShareGameResponse.FromString(shared.reply)
     _, paid = await start(one, rules("azi", 3))
     views += (await play_out(one, paid, rng))[-1:]
     games.append(paid)
@@ -145,6 +152,8 @@ async def _populate(given: House, players: list[Player]) -> World:
         **{name: given.token(name) for name in ("lobby", "game", "ai", "wallet")},
     }
     pool: dict[str, list[Any]] = {
+        "token": [link.token],
+        "share_id": [link.share.share_id],
         "request_id": [*(f"r{n}" for n in range(200)), "x" * 64],
         "player_id": [*ids, *bots, *fresh[:2]],
         "player_ids": [*ids, *bots, *fresh[:2]],
