@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
-from kozyr.game.v1 import audit_pb2, variant_pb2, view_pb2
-from kozyr.lobby.v1 import lobby_pb2
+from kozyr.game.v1 import audit_pb2, history_pb2, variant_pb2, view_pb2
+from kozyr.lobby.v1 import lobby_pb2, talk_pb2
 
 from services.client.player import Player
 from services.kernel.ids import uuid7
@@ -26,19 +26,20 @@ from tests.rpcs import path, rpcs
 Code = grpc.StatusCode
 NOBODY = str(uuid7(1_790_000_000_000, bytes(10)))
 NO_DISPUTE = NOBODY[:14] + "8" + NOBODY[15:]
-THINGS = ("game_id", "dispute_id", "table_id", "account_id", "player_id")
+THINGS = ("game_id", "dispute_id", "table_id", "account_id", "player_id", "share_id")
 """Fields that name something which belongs to somebody, or somebody."""
 NOTHING = {**dict.fromkeys(THINGS, NOBODY), "dispute_id": NO_DISPUTE}
 ABOUT_NOTHING_OF_OTHERS = {
     *("ChooseMove", "ListBots"),  # what is asked stands in the question
     *("GetConsistencyProof", "ListCheckpoints"),  # of the tree, which anybody may keep
     *("CreateTable", "QuickPlay", "ListTables"),  # one's own, and what is listed for all
+    "ListTalk",  # one's own
     "ListPlayers",  # names, for whoever knows the ids
 }
 """RPCs that players may call and that name none of `THINGS`, and why that is in order."""
 NO_LOOKS = {
     *("ListLogs", "ListGames", "ListCheckpoints", "GetConsistencyProof", "GetCoverage"),
-    "ListAccesses",
+    *("ListAccesses", "ListShares"),
 }
 """RPCs by which an operator sees heads, ids and counts alone, and who looked at what."""
 NUMBERS = itertools.count(1)
@@ -82,12 +83,16 @@ async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene
         )
         opened = await given.send("game", "OpenDispute", complaint, one.access_token)
         dispute = audit_pb2.OpenDisputeResponse.FromString(opened.reply).dispute.dispute_id
+        sharing = history_pb2.ShareGameRequest(request_id="s", game_id=finished)
+        shared = await given.send("game", "ShareGame", sharing, one.access_token)
+        share = history_pb2.ShareGameResponse.FromString(shared.reply).share.share_id
         theirs = {
             "game_id": [running, finished],
             "dispute_id": [dispute],
             "table_id": [table],
             "account_id": [one.player_id],
             "player_id": [one.player_id],
+            "share_id": [share],
         }
         yield Scene(given, one, two, stranger, theirs)
         for player in (one, two, stranger):
@@ -108,6 +113,8 @@ def about(method: MethodDescriptor, field: str, thing: str, player: str) -> byte
         "kick_reason": lobby_pb2.KICK_REASON_OTHER,
         "player_id": player,
         "table_id": NOTHING["table_id"],
+        "text": "Hm.",
+        "emote": talk_pb2.EMOTE_HELLO,
         "turn": 1,
         "chips": 20,
         "key_id": "1",
