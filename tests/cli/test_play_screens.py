@@ -1,14 +1,15 @@
 """`kozyr play` under the toolkit's pilot: kept screens, whole games by keys, every way around."""
 
+import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from random import Random
 
 import pytest
-from kozyr.lobby.v1 import lobby_pb2
+from kozyr.lobby.v1 import lobby_pb2, talk_pb2
 
 from engines.api import InvalidOption, RuleViolation
-from services.cli.play import keys
+from services.cli.play import keys, talking
 from services.cli.play.alone import Alone
 from services.cli.play.app import Wishes
 from services.cli.play.friendly import friendly
@@ -22,6 +23,7 @@ from services.cli.play.table_screen import TableScreen
 from services.client.variants import GAMES
 from services.kernel.errors import Kind, Refused
 from tests.cli.playing import (
+    SIZE,
     alone,
     asked,
     foot,
@@ -37,6 +39,7 @@ from tests.cli.screens import (
     PICTURES,
     SCREENS,
     THEMED,
+    WIDE,
     as_ansi,
     as_picture,
     as_text,
@@ -175,7 +178,7 @@ async def test_the_help_names_every_key_there_is() -> None:
             await until(pilot, asked)
             await pilot.press("question_mark")
             seen = await until(pilot, lambda now: now.startswith(" Keys"))
-            for key in (*keys.OF_GAMES[game], *keys.PLAYING, *keys.BETWEEN, *keys.EVERYWHERE):
+            for key in (*keys.OF_GAMES[game], *keys.PLAYING, *keys.TALKING, *keys.EVERYWHERE):
                 assert key.means in seen
 
 
@@ -183,8 +186,8 @@ def test_no_key_means_two_things_at_once() -> None:
     """In each place every key leads to one thing."""
     for game in GAMES:
         for tables in (
-            (keys.OF_GAMES[game], keys.PLAYING, keys.EVERYWHERE, keys.MOVING),
-            (keys.BETWEEN, keys.EVERYWHERE),
+            (keys.OF_GAMES[game], keys.PLAYING, keys.TALKING, keys.EVERYWHERE, keys.MOVING),
+            (keys.BETWEEN, keys.TALKING, keys.EVERYWHERE),
             (keys.LOBBY, keys.EVERYWHERE),
         ):
             names = [name for table in tables for key in table for name in key.names]
@@ -228,6 +231,8 @@ class Elsewhere(Alone):
     def __init__(self) -> None:
         super().__init__("Ann", pause=0.0, seed=bytes(32), rng=Random(1))
         self.left = 0
+        self.done: list[str] = []
+        self.lines: asyncio.Queue[talk_pb2.TalkLine] = asyncio.Queue()
 
     async def running(self) -> Running | None:
         """The game that was begun elsewhere."""
@@ -238,6 +243,27 @@ class Elsewhere(Alone):
     async def leave(self, view: object) -> None:
         """Count it."""
         self.left += 1
+
+    async def talk(self, table_id: str) -> AsyncIterator[talk_pb2.TalkLine]:
+        """What was put there to be said."""
+        while True:
+            yield await self.lines.get()
+
+    async def say(self, table_id: str, text: str) -> None:
+        """Hear oneself."""
+        self.lines.put_nowait(talk_pb2.TalkLine(display_name="Ann", text=text))
+
+    async def show(self, table_id: str, emote: talk_pb2.Emote.ValueType) -> None:
+        """See it oneself."""
+        self.lines.put_nowait(talk_pb2.TalkLine(display_name="Ann", emote=emote))
+
+    async def mute(self, player_id: str, *, muted: bool) -> None:
+        """Note it."""
+        self.done.append(f"{'mute' if muted else 'unmute'} {player_id}")
+
+    async def kick(self, table_id: str, player_id: str) -> None:
+        """Note it."""
+        self.done.append(f"kick {player_id}")
 
 
 @pytest.mark.parametrize("answer", ["enter", "escape", "g"])
@@ -281,6 +307,52 @@ async def test_keeping_the_seat_ends_the_program_and_giving_it_up_does_not() -> 
         await until(pilot, lambda now: now.startswith(" Kozyr"))
         assert session.left == 1
         assert not [s for s in pilot.app.screen_stack if isinstance(s, TableScreen)]
+
+
+@pytest.mark.parametrize("size", [SIZE, WIDE])
+async def test_people_talk_at_a_table(size: tuple[int, int]) -> None:
+    """A line is typed or an emote chosen; what others say stands among what happens."""
+    session = Elsewhere()
+    async with shown(session, size=size) as pilot:
+        await until(pilot, lambda now: "Come back?" in now)
+        await pilot.press("enter")
+        await until(pilot, asked)
+        await pilot.press("c", *"well q?", "enter")
+        await until(pilot, lambda now: "Ann: well q?" in now)
+        await pilot.press("e", "4")
+        await until(pilot, lambda now: "Ann: Good game!" in now)
+        session.lines.put_nowait(talk_pb2.TalkLine(display_name="Bob", text="[bold]hi[/]"))
+        await until(pilot, lambda now: "Bob: [bold]hi[/]" in now)
+        await pilot.press("c", *"/mute Nobody", "enter")
+        await until(pilot, lambda now: "Nobody here is called Nobody." in now)
+
+
+async def test_a_host_sends_people_away_and_mutes_them() -> None:
+    """Between games `k` asks whom; /mute names a person at the table."""
+    session = Elsewhere()
+    async with shown(session) as pilot:
+        await until(pilot, lambda now: "Come back?" in now)
+        session._table.state = lobby_pb2.TABLE_STATE_WAITING
+        session._table.seats[1].CopyFrom(
+            lobby_pb2.TableSeat(seat=1, player_id="bob", display_name="Bob")
+        )
+        pilot.app.push_screen(TableScreen(session, "alone"))
+        await pilot.press("escape")
+        await until(pilot, lambda now: "k send away" in now)
+        await pilot.press("k")
+        await until(pilot, lambda now: "Whom do you send away?" in now)
+        await pilot.press("1", "c", *"/mute bob", "enter")
+        await until(pilot, lambda now: "You hear Bob no more." in now)
+        await pilot.press("c", *"/unmute bob", "enter")
+        await until(pilot, lambda now: "You hear Bob again." in now)
+        assert session.done == ["kick bob", "mute bob", "unmute bob"]
+
+
+def test_every_emote_has_words_and_a_key() -> None:
+    """All that the contract has can be shown and is understood."""
+    emotes = set(talk_pb2.Emote.values()) - {talk_pb2.EMOTE_UNSPECIFIED}
+    assert set(talking.EMOTES) == emotes
+    assert len(set(talking.EMOTE_KEYS)) == len(emotes)
 
 
 def test_the_lobby_lists_tables_of_a_game_and_those_with_a_free_seat() -> None:
@@ -357,5 +429,6 @@ def test_every_rule_that_can_refuse_a_player_has_words() -> None:
 def test_what_a_key_does_is_written_once() -> None:
     """Each thing to do has a key somewhere, and a short label."""
     tables = (*keys.OF_GAMES.values(), keys.EVERYWHERE, keys.MOVING, keys.LOBBY, keys.BETWEEN)
-    known = {key.do for table in (*tables, keys.PLAYING, keys.READING, keys.FORM) for key in table}
+    more = (keys.PLAYING, keys.TALKING, keys.READING, keys.FORM)
+    known = {key.do for table in (*tables, *more) for key in table}
     assert known == set(Do)

@@ -45,7 +45,8 @@ def test_a_whole_game_is_played_on_screens_by_keys(game: str, house: House) -> N
 
 
 def test_a_game_that_was_cut_off_is_come_back_to(house: House) -> None:
-    """The seat is kept; the next `kozyr play` asks, shows what had happened, and goes on."""
+    """The seat is kept; the next `kozyr play` asks, shows what had happened, and goes on. What is
+    said at the table is heard there."""
     with terminal("play", "durak", "--seats", "2", "--name", "Ann", given=house.given) as at:
         at.until(asked)
         at.process.send_signal(signal.SIGHUP)
@@ -55,6 +56,8 @@ def test_a_game_that_was_cut_off_is_come_back_to(house: House) -> None:
         at.until(lambda now: "You are playing Durak. Come back?" in now)
         at.press("enter")
         assert "The cards are dealt" in at.until(asked)
+        at.press("chello\r")
+        at.until(lambda now: "Ann: hello" in now)
         at.press("q")
         at.until(lambda now: "give the game up for good" in now)
         at.press("g")

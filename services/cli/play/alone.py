@@ -8,14 +8,14 @@ from typing import Any
 from uuid import uuid4
 
 from kozyr.game.v1 import variant_pb2, view_pb2
-from kozyr.lobby.v1 import lobby_pb2
+from kozyr.lobby.v1 import lobby_pb2, talk_pb2
 
 from engines.api import Act, Leave, RuleViolation, Start
 from services.ai.bots import choose
 from services.cli.deals import SeedChance
 from services.cli.pictures.look import Look
 from services.cli.play.dealt import PERSON, Dealt, seat
-from services.cli.play.session import Hint, Level, Moment, Opening, Running
+from services.cli.play.session import Emote, Hint, Level, Moment, Opening, Running
 from services.cli.variants import OFFLINE_STACK, SEATS
 from services.client.tables import game_options
 from services.client.variants import GAMES, Move, engine
@@ -52,6 +52,7 @@ class Alone:
         self._seed = seed
         self._rng = rng or Random()  # noqa: S311 - bots mix their play; cards come from elsewhere
         self._table = lobby_pb2.Table()
+        self._said: tuple[talk_pb2.TalkLine, ...] = ()
         self._changed = asyncio.Event()
         self._dealt: Dealt | None = None
         self._news: asyncio.Queue[Moment] = asyncio.Queue()
@@ -84,7 +85,7 @@ class Alone:
         self._tell()
         return self._table
 
-    async def quick(self, game: str) -> lobby_pb2.Table:
+    async def quick(self, game: str, wait_seconds: int = 0) -> lobby_pb2.Table:
         """A table of the game with as many seats as is usual."""
         return await self.open(Opening(_ready_made(game).rules))
 
@@ -115,6 +116,14 @@ class Alone:
     async def remove_bot(self, table_id: str, seat: int) -> None:
         """Refused: bots keep their seats here."""
         raise precondition("NOT_SEATED", "without a server all other seats are bots'")
+
+    async def again(self, table_id: str) -> None:
+        """Begin the next game."""
+        await self.start(table_id)
+
+    async def kick(self, table_id: str, player_id: str) -> None:
+        """Refused: nobody else is here."""
+        raise precondition("NOT_SEATED", "without a server nobody else is at the table")
 
     async def top_up(self, table_id: str, chips: int) -> None:
         """As many chips as one likes: nobody owes them."""
@@ -151,6 +160,24 @@ class Alone:
     async def stand_up(self, table_id: str) -> None:
         """Let the table go."""
         await self.close()
+
+    async def talk(self, table_id: str) -> AsyncIterator[talk_pb2.TalkLine]:
+        """Nothing is ever said."""
+        for line in self._said:
+            yield line
+        await asyncio.Event().wait()
+
+    async def say(self, table_id: str, text: str) -> None:
+        """Refused: nobody would hear it."""
+        raise precondition("CHAT_OFF", "nobody else is at the table")
+
+    async def show(self, table_id: str, emote: Emote) -> None:
+        """Refused: nobody would see it."""
+        raise precondition("CHAT_OFF", "nobody else is at the table")
+
+    async def mute(self, player_id: str, *, muted: bool) -> None:
+        """Refused: nobody talks."""
+        raise precondition("CHAT_OFF", "nobody else is at the table")
 
     async def play(self, game_id: str) -> AsyncIterator[Moment]:
         """Everything that happens in the game."""

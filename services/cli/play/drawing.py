@@ -6,7 +6,17 @@ from kozyr.game.v1 import view_pb2
 
 from services.cli.play import azi, cards
 from services.cli.play.games import screen_of
-from services.cli.play.keys import BETWEEN, ENDED, EVERYWHERE, OF_GAMES, PLAYING, Do, Key, key_for
+from services.cli.play.keys import (
+    BETWEEN,
+    ENDED,
+    EVERYWHERE,
+    OF_GAMES,
+    PLAYING,
+    TALKING,
+    Do,
+    Key,
+    key_for,
+)
 from services.cli.play.scene import Scene, Told, name_of_game
 from services.cli.play.spans import (
     Line,
@@ -49,10 +59,7 @@ def _wide(scene: Scene, columns: int, rows: int) -> list[Line]:
     main = columns - SIDE - 1
     low = _low(scene, main)
     board = fitted([(), *_board(scene, main)], main, rows - 1 - len(low))
-    side = [
-        (Span("  what happened", Role.MUTED),),
-        *_happened(scene.memory.told, SIDE, rows - 2),
-    ]
+    side = _side(scene, rows - 1)
     body = [*board, *low]
     edge = Span("│", Role.MUTED)
     lines = [
@@ -60,6 +67,18 @@ def _wide(scene: Scene, columns: int, rows: int) -> list[Line]:
         for row, left in enumerate(fitted(body, main, rows - 1))
     ]
     return [bar(scene, columns), *lines]
+
+
+def _side(scene: Scene, rows: int) -> list[Line]:
+    """What happened and, where people can talk, what they say below it."""
+    said = [each for each in scene.memory.told if each.role is Role.TALK]
+    happened = [each for each in scene.memory.told if each.role is not Role.TALK]
+    low = rows // 3 if scene.talks else 0
+    lines: list[Line] = [(Span("  what happened", Role.MUTED),)]
+    lines += _happened(happened, SIDE, rows - low - 1)
+    if low:
+        lines += [(Span("  what is said", Role.MUTED),), *_happened(said, SIDE, low - 1)]
+    return lines
 
 
 def bar(scene: Scene, columns: int) -> Line:
@@ -174,12 +193,13 @@ def _keys(scene: Scene) -> list[Key]:
     made = [key_for(do, OF_GAMES[name]) for do in chances]
     if scene.asked:
         made.append(key_for(Do.HINT, PLAYING))
+    made += TALKING if scene.talks else ()
     return made + [key_for(do, PLAYING) for do in (Do.ORDER, Do.PLAYED)]
 
 
 def _ended_keys(scene: Scene) -> list[Key]:
     more = [key_for(Do.TOP_UP, BETWEEN)] if name_of_game(scene) == "azi" else []
-    return [ENDED[0], *more]
+    return [ENDED[0], *more, *(TALKING if scene.talks else ())]
 
 
 def keys_line(keys: Sequence[Key], columns: int, last: Sequence[Do] = ()) -> Line:

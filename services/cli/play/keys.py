@@ -29,6 +29,7 @@ class Do(StrEnum):
     # a table between games
     READY = "ready"
     BOT = "bot"
+    KICK = "kick"
     NO_BOT = "no bot"
     START = "start"
     TOP_UP = "top up"
@@ -36,6 +37,8 @@ class Do(StrEnum):
     HINT = "hint"
     ORDER = "order"
     PLAYED = "played"
+    SAY = "say"
+    EMOTE = "emote"
     # azi
     LEVEL = "level"
     FOLD = "fold"
@@ -122,8 +125,9 @@ LOBBY = (
 )
 BETWEEN = (
     Key(("r", "enter"), Do.READY, "ready", "say that you are ready, or not"),
-    Key(("b",), Do.BOT, "add a bot", "put a bot on a free seat (host)"),
-    Key(("x",), Do.NO_BOT, "remove a bot", "take a bot away (host)"),
+    Key(("b",), Do.BOT, "bot", "put a bot on a free seat (host)"),
+    Key(("x",), Do.NO_BOT, "no bot", "take a bot away (host)"),
+    Key(("k",), Do.KICK, "send away", "send a person away (host)"),
     Key(("s",), Do.START, "start", "start with the seats that are taken (host)"),
     Key(("u",), Do.TOP_UP, "top up", "add chips to your stack (Azi)"),
 )
@@ -131,6 +135,10 @@ PLAYING = (
     Key(("i",), Do.HINT, "hint", "what a strong bot would do with your cards"),
     Key(("o",), Do.ORDER, "order", "your cards by suit or by rank"),
     Key(("v",), Do.PLAYED, "played", "view what has been played or discarded"),
+)
+TALKING = (
+    Key(("c",), Do.SAY, "chat", "say something; /mute NAME hears a person no more"),
+    Key(("e",), Do.EMOTE, "emote", "a word or two at a key"),
 )
 AZI = (
     Key(("l",), Do.LEVEL, "level", "level the highest bid"),

@@ -1,5 +1,6 @@
 """The lobby: tables as they come and go, a seat by a key, a new table, the way back to a game."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from kozyr.lobby.v1 import lobby_pb2
@@ -18,6 +19,13 @@ from services.cli.play.session import Opening, Running, Session
 from services.cli.play.spans import Line, Role
 from services.cli.play.table_screen import TableScreen
 from services.kernel.errors import Refused
+
+WAITS = (
+    ("enter", "Enter", "people if they come within 20 s, else bots", 20),
+    ("b", "b", "bots at once", 0),
+    ("p", "p", "people; bots after five minutes", 300),
+)
+"""The choices of quick play, by key, and how many seconds people are waited for."""
 
 
 class LobbyScreen(CanvasScreen):
@@ -59,7 +67,7 @@ class LobbyScreen(CanvasScreen):
             case Do.NEW:
                 self.act(self._new())
             case Do.QUICK:
-                self.act(self._quick())
+                self._ask_quick()
             case Do.JOIN:
                 self.type_in(Entry("Table and code"), self._by_code)
             case Do.RULES:
@@ -134,8 +142,20 @@ class LobbyScreen(CanvasScreen):
     async def _sit(self, table: lobby_pb2.Table) -> None:
         await self._enter(await self._session.sit(table.table_id))
 
-    async def _quick(self) -> None:
-        await self._enter(await self._session.quick(self._game()))
+    def _ask_quick(self) -> None:
+        """How long people are waited for before bots sit down."""
+
+        def playing(seconds: int) -> Callable[[], Awaitable[None]]:
+            async def play() -> None:
+                self.act(self._quick(seconds))
+
+            return play
+
+        answers = (Answer(key, shown, says, playing(wait)) for key, shown, says, wait in WAITS)
+        self.ask(Question(f"{self._game().capitalize()} with", tuple(answers)))
+
+    async def _quick(self, wait_seconds: int) -> None:
+        await self._enter(await self._session.quick(self._game(), wait_seconds))
 
     async def _by_code(self, text: str) -> None:
         table_id, _, code = text.partition(" ")

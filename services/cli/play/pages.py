@@ -12,6 +12,7 @@ from services.cli.play.keys import (
     OF_GAMES,
     PLAYING,
     READING,
+    TALKING,
     Key,
     shown,
 )
@@ -21,12 +22,12 @@ NAMES = 14
 """The columns of a key in the help."""
 
 
-def help_page(game: str, *, talks: bool = False) -> list[Line]:
+def help_page(game: str) -> list[Line]:
     """Every key there is where the person is; `game` is empty outside of a game."""
     parts: list[tuple[str, Sequence[Key]]] = []
     if game:
         parts.append((f"At the table ({game.capitalize()})", OF_GAMES[game]))
-        parts.append(("In every game", PLAYING))
+        parts.append(("In every game", (*PLAYING, *TALKING)))
         parts.append(("Between games", BETWEEN))
     else:
         parts.append(("In the lobby", LOBBY))

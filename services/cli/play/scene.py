@@ -96,6 +96,8 @@ class Scene:
     bank_seconds: int = 0
     notice: Told | None = None
     hinted: frozenset[Card] = frozenset()
+    talks: bool = False
+    """Whether people can talk here."""
     over: bool = False
 
     @property

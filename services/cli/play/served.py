@@ -7,15 +7,16 @@ from typing import Any
 
 from kozyr.ai.v1 import ai_pb2, ai_pb2_grpc
 from kozyr.game.v1 import game_pb2, game_pb2_grpc, variant_pb2, view_pb2
-from kozyr.lobby.v1 import lobby_pb2, lobby_pb2_grpc
+from kozyr.lobby.v1 import lobby_pb2, lobby_pb2_grpc, talk_pb2
 
 from services.cli.finding import look_for
 from services.cli.online import HINT_LEVEL, last_deal
 from services.cli.pictures.look import Look
-from services.cli.play.session import Hint, Level, Moment, Opening, Running
+from services.cli.play.session import Emote, Hint, Level, Moment, Opening, Running
 from services.client import lists
 from services.client.player import Player
 from services.client.tables import Tables
+from services.client.talk import Talk
 from services.client.variants import Move
 from services.client.views import game_of, move_message, read_move
 from services.client.watching import Update
@@ -33,6 +34,7 @@ class Served:
         self._player = player
         self._ascii = ascii_only
         self._tables = Tables(player)
+        self._talk = Talk(player)
         self._lobby: Any = player.stub("lobby", lobby_pb2_grpc.LobbyServiceStub)
         self._games: Any = player.stub("game", game_pb2_grpc.GameServiceStub)
 
@@ -72,10 +74,12 @@ class Served:
             table = await self._tables.add_bot(table.table_id, opening.level, opening.buy_in)
         return table
 
-    async def quick(self, game: str) -> lobby_pb2.Table:
-        """A table that waits for one more, or a new one with bots."""
+    async def quick(self, game: str, wait_seconds: int) -> lobby_pb2.Table:
+        """A table that waits for one more, or a new one; bots come after so long."""
         request = lobby_pb2.QuickPlayRequest(
-            variant=wire.VARIANTS[game], bots=variant_pb2.BOT_LEVEL_NORMAL
+            variant=wire.VARIANTS[game],
+            bots=variant_pb2.BOT_LEVEL_NORMAL,
+            fill_after_ms=1_000 * wait_seconds,
         )
         reply: lobby_pb2.QuickPlayResponse = await self._call(self._lobby.QuickPlay, request)
         return reply.table
@@ -106,6 +110,17 @@ class Served:
         """Start with the seats that are taken."""
         await self._call(self._lobby.StartGame, lobby_pb2.StartGameRequest(table_id=table_id))
 
+    async def again(self, table_id: str) -> None:
+        """Want another game with those of the last one."""
+        await self._call(self._lobby.Rematch, lobby_pb2.RematchRequest(table_id=table_id))
+
+    async def kick(self, table_id: str, player_id: str) -> None:
+        """Send a person away from one's table."""
+        request = lobby_pb2.KickPlayerRequest(
+            table_id=table_id, player_id=player_id, kick_reason=lobby_pb2.KICK_REASON_OTHER
+        )
+        await self._call(self._lobby.KickPlayer, request)
+
     async def top_up(self, table_id: str, chips: int) -> None:
         """Add chips to the own stack."""
         request = lobby_pb2.TopUpRequest(table_id=table_id, chips=chips)
@@ -114,6 +129,22 @@ class Served:
     async def stand_up(self, table_id: str) -> None:
         """Leave the table between games."""
         await self._tables.leave(table_id)
+
+    def talk(self, table_id: str) -> AsyncIterator[talk_pb2.TalkLine]:
+        """What was said at a table of late, and what is said from now on."""
+        return self._talk.follow(table_id)
+
+    async def say(self, table_id: str, text: str) -> None:
+        """Say something to a table."""
+        await self._talk.say(table_id, text)
+
+    async def show(self, table_id: str, emote: Emote) -> None:
+        """Show an emote to a table."""
+        await self._talk.show(table_id, emote)
+
+    async def mute(self, player_id: str, *, muted: bool) -> None:
+        """Hear a player no more, or again."""
+        await self._talk.mute(player_id, muted=muted)
 
     async def play(self, game_id: str) -> AsyncIterator[Moment]:
         """Everything that happens in a game, in order, across lost connections."""

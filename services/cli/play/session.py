@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from kozyr.game.v1 import variant_pb2, view_pb2
-from kozyr.lobby.v1 import lobby_pb2
+from kozyr.lobby.v1 import lobby_pb2, talk_pb2
 
 from services.cli.pictures.look import Look
 from services.client.variants import Move
 
 Level: TypeAlias = variant_pb2.BotLevel.ValueType
+Emote: TypeAlias = talk_pb2.Emote.ValueType
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,8 @@ class Session(Protocol):
         """Open a table and sit down at it."""
         ...
 
-    async def quick(self, game: str) -> lobby_pb2.Table:
-        """A seat at once: at a table that waits, or at a new one with bots."""
+    async def quick(self, game: str, wait_seconds: int) -> lobby_pb2.Table:
+        """A seat at once, at a table that waits or at a new one; bots come after so long."""
         ...
 
     async def sit(self, table_id: str, code: str = "") -> lobby_pb2.Table:
@@ -105,12 +106,36 @@ class Session(Protocol):
         """Start with the seats that are taken."""
         ...
 
+    async def again(self, table_id: str) -> None:
+        """Want another game with those of the last one."""
+        ...
+
+    async def kick(self, table_id: str, player_id: str) -> None:
+        """Send a person away from one's table."""
+        ...
+
     async def top_up(self, table_id: str, chips: int) -> None:
         """Add chips to the own stack."""
         ...
 
     async def stand_up(self, table_id: str) -> None:
         """Leave the table between games."""
+        ...
+
+    def talk(self, table_id: str) -> AsyncIterator[talk_pb2.TalkLine]:
+        """What was said at a table of late, and what is said from now on."""
+        ...
+
+    async def say(self, table_id: str, text: str) -> None:
+        """Say something to a table."""
+        ...
+
+    async def show(self, table_id: str, emote: Emote) -> None:
+        """Show an emote to a table."""
+        ...
+
+    async def mute(self, player_id: str, *, muted: bool) -> None:
+        """Hear a player no more, or again."""
         ...
 
     def play(self, game_id: str) -> AsyncIterator[Moment]:

@@ -1,6 +1,7 @@
 """A table: who sits there, the games played at it, and what comes after each."""
 
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from kozyr.game.v1 import variant_pb2
@@ -9,7 +10,7 @@ from kozyr.lobby.v1 import lobby_pb2
 from services.cli import pictures
 from services.cli.pictures.look import Look
 from services.cli.play import drawing, waiting
-from services.cli.play.canvas_screen import Answer, CanvasScreen, Question
+from services.cli.play.canvas_screen import Answer, Question
 from services.cli.play.cards import KEYS
 from services.cli.play.entry import Entry
 from services.cli.play.friendly import friendly
@@ -21,6 +22,7 @@ from services.cli.play.keys import (
     MOVING,
     OF_GAMES,
     PLAYING,
+    TALKING,
     Do,
     found,
 )
@@ -31,36 +33,39 @@ from services.cli.play.scene import (
     Memory,
     Picks,
     Scene,
+    Told,
     in_signs,
     name_of_game,
     remembered,
+    say,
     scene_of,
 )
 from services.cli.play.session import Moment, Session
 from services.cli.play.spans import Line, Role, Span
+from services.cli.play.talk_screen import TalkScreen
+from services.cli.play.waiting import Waiting
 from services.client.variants import Move
 from services.kernel.errors import Kind, Refused
 
 BOT_LEVEL = variant_pb2.BOT_LEVEL_NORMAL
 TICK_SECONDS = 1.0
+SAID_KEPT = 5
+"""How many lines of talk go on into the next game."""
 
 
-class TableScreen(CanvasScreen):
+class TableScreen(TalkScreen):
     """One table. `game_id` is a game to come back to; `begin` says that one is ready at once."""
 
     def __init__(
         self, session: Session, table_id: str, game_id: str = "", *, begin: bool = False
     ) -> None:
-        super().__init__()
-        self._session = session
-        self._table_id = table_id
+        super().__init__(session, table_id)
         self._game_id = game_id
         self._begin = begin
         self._memory = Memory()
         self._look: Look | None = None
         self._busy = False
         self._skew = 0.0
-        self.table = lobby_pb2.Table()
         self.scene: Scene | None = None
 
     @property
@@ -69,20 +74,23 @@ class TableScreen(CanvasScreen):
         return self.scene is not None and not self.scene.over
 
     def on_mount(self) -> None:
-        """Follow the table, and the game one comes back to."""
+        """Follow the table and its talk, and the game one comes back to."""
         self.run_worker(self._follow_table())
+        if not self.session.alone:
+            self.run_worker(self.follow_talk())
         self.set_interval(TICK_SECONDS, self._tick)
         if self._game_id:
             self.run_worker(self._follow_game(self._game_id), group="game", exclusive=True)
         elif self._begin:
-            self.act(self._session.ready(self._table_id, ready=True))
+            self.act(self.session.ready(self.table_id, ready=True))
 
     def drawn(self, columns: int, rows: int) -> list[Line]:
         """The game, or the table while none is played."""
         if self.scene is not None:
             return drawing.drawn(self._timed(self.scene), columns, rows)
-        who = self._session.player_id
-        return waiting.drawn(self.table, who, self.notice, columns, rows)
+        who, said = self.session.player_id, tuple(self.said)
+        shown = Waiting(self.table, who, said, self.notice, talks=self.talks)
+        return waiting.drawn(shown, columns, rows)
 
     async def pressed(self, key: str, character: str | None) -> None:
         """Do what a key means at a table."""
@@ -99,11 +107,11 @@ class TableScreen(CanvasScreen):
     async def give_up(self) -> None:
         """Leave the game that goes on for good."""
         if self.scene is not None:
-            await self._session.leave(self.scene.view)
+            await self.session.leave(self.scene.view)
 
     async def _follow_table(self) -> None:
         try:
-            async for table in self._session.table(self._table_id):
+            async for table in self.session.table(self.table_id):
                 self.table = table
                 playing = table.state == lobby_pb2.TABLE_STATE_PLAYING
                 if playing and table.game_id != self._game_id:
@@ -113,12 +121,18 @@ class TableScreen(CanvasScreen):
         except Refused as refused:
             self.say(friendly(refused), Role.BAD)
 
+    def heard(self, said: Told) -> None:
+        """Put what was said among what happened."""
+        self._memory = say(self._memory, said)
+        if self.scene is not None:
+            self.scene = replace(self.scene, memory=self._memory)
+
     async def _follow_game(self, game_id: str) -> None:
-        self._memory, self._look = Memory(), None
+        self._memory, self._look = Memory(tuple(self.said[-SAID_KEPT:])), None
         try:
-            async for moment in self._session.play(game_id):
+            async for moment in self.session.play(game_id):
                 if self._look is None:
-                    self._look = await self._session.look(moment.view)
+                    self._look = await self.session.look(moment.view)
                 self._see(moment, self._look)
                 self.redraw()
         except Refused as refused:
@@ -145,7 +159,7 @@ class TableScreen(CanvasScreen):
         if key in KEYS:
             self._card_key(scene, key)
             return
-        do = found(key, OF_GAMES[name_of_game(scene)], PLAYING, EVERYWHERE, MOVING)
+        do = found(key, OF_GAMES[name_of_game(scene)], PLAYING, TALKING, EVERYWHERE, MOVING)
         match do:
             case None:
                 return
@@ -158,6 +172,8 @@ class TableScreen(CanvasScreen):
                 said = screen_of(scene).played(scene)
                 lines: list[Line] = [(Span(f" {each}"),) for each in said]
                 self.app.push_screen(ReaderScreen("Played", lambda _: lines))
+            case Do.SAY | Do.EMOTE:
+                self.talk(do)
             case Do.QUIT:
                 self._ask_leave()
             case Do.RULES | Do.HELP | Do.THEME:
@@ -197,7 +213,7 @@ class TableScreen(CanvasScreen):
     async def _submit(self, scene: Scene, move: Move) -> None:
         self._busy = True
         try:
-            await self._session.submit(scene.view, move)
+            await self.session.submit(scene.view, move)
             if self.scene is not None:
                 picks = Picks(cursor=self.scene.picks.cursor, by_rank=self.scene.picks.by_rank)
                 self.scene = replace(self.scene, picks=picks, hinted=frozenset())
@@ -206,7 +222,7 @@ class TableScreen(CanvasScreen):
 
     async def _hint(self, scene: Scene) -> None:
         self.say("Thinking …", Role.MUTED)
-        hint = await self._session.hint(scene.view)
+        hint = await self.session.hint(scene.view)
         if self.scene is None or self.scene.view.turn != scene.view.turn:
             return
         single = getattr(hint.move, "card", None)
@@ -216,21 +232,21 @@ class TableScreen(CanvasScreen):
         self.say(f"A bot would {said}. {in_signs(hint.reason, scene.look)}", Role.GOOD)
 
     async def _between(self, key: str) -> None:
-        over = self.scene is not None
-        match found(key, BETWEEN, EVERYWHERE):
+        match found(key, BETWEEN, TALKING, EVERYWHERE):
             case Do.READY:
-                own = waiting.own_seat(self.table, self._session.player_id)
-                ready = over or own is None or not own.ready
-                self.scene = None
-                self.act(self._session.ready(self._table_id, ready=ready))
+                self.act(self._ready())
+            case Do.KICK:
+                self._ask_whom()
+            case Do.SAY | Do.EMOTE as do:
+                self.talk(do)
             case Do.BOT:
-                self.act(self._session.add_bot(self._table_id, BOT_LEVEL))
+                self.act(self.session.add_bot(self.table_id, BOT_LEVEL))
             case Do.NO_BOT:
                 bots = [seat.seat for seat in self.table.seats if seat.bot_level]
                 if bots:
-                    self.act(self._session.remove_bot(self._table_id, bots[-1]))
+                    self.act(self.session.remove_bot(self.table_id, bots[-1]))
             case Do.START:
-                self.act(self._session.start(self._table_id))
+                self.act(self.session.start(self.table_id))
             case Do.TOP_UP:
                 self.type_in(Entry("Chips to add", most=19), self._top_up)
             case Do.QUIT:
@@ -238,12 +254,38 @@ class TableScreen(CanvasScreen):
             case Do.RULES | Do.HELP | Do.THEME as do:
                 self._everywhere(do)
 
+    async def _ready(self) -> None:
+        """Be ready, or not any more; after a game want another one with the same people."""
+        own = waiting.own_seat(self.table, self.session.player_id)
+        if self.scene is not None:
+            self.scene = None
+            await self.session.again(self.table_id)
+        else:
+            ready = own is None or not own.ready
+            await self.session.ready(self.table_id, ready=ready)
+
+    def _ask_whom(self) -> None:
+        """Whom the host sends away."""
+
+        def away(player_id: str) -> Callable[[], Awaitable[None]]:
+            async def kick() -> None:
+                self.act(self.session.kick(self.table_id, player_id))
+
+            return kick
+
+        people = waiting.others(self.table, self.session.player_id)
+        answers = (
+            Answer(key, key, seat.display_name, away(seat.player_id))
+            for key, seat in zip(KEYS, people, strict=False)
+        )
+        self.ask(Question("Whom do you send away?", tuple(answers)))
+
     def _everywhere(self, do: Do) -> None:
         """Help, rules, colours."""
         game = game_name(self.table) if self.scene is None else name_of_game(self.scene)
         match do:
             case Do.RULES:
-                self.act(read_rules(self, self._session, game))
+                self.act(read_rules(self, self.session, game))
             case Do.HELP:
                 self.app.push_screen(ReaderScreen("Keys", lambda _: help_page(game)))
             case _:
@@ -253,7 +295,7 @@ class TableScreen(CanvasScreen):
         if not text.isdigit() or not int(text):
             self.say("Say how many chips, a number.", Role.BAD)
             return
-        self.act(self._session.top_up(self._table_id, int(text)))
+        self.act(self.session.top_up(self.table_id, int(text)))
 
     def _ask_leave(self) -> None:
         """How to leave a game that goes on."""
@@ -266,7 +308,7 @@ class TableScreen(CanvasScreen):
             self.act(self._leave())
 
         answers: tuple[Answer, ...]
-        if self._session.alone:
+        if self.session.alone:
             answers = (Answer("y", "y", "leave; the game ends here", leave),)
         else:
             answers = (
@@ -282,7 +324,7 @@ class TableScreen(CanvasScreen):
     async def _stand_up(self) -> None:
         """Leave the table; a game that still ends keeps the seat until then."""
         try:
-            await self._session.stand_up(self._table_id)
+            await self.session.stand_up(self.table_id)
         except Refused as refused:
             if refused.kind is not Kind.PRECONDITION and refused.kind is not Kind.NOT_FOUND:
                 raise
@@ -291,7 +333,7 @@ class TableScreen(CanvasScreen):
 
     def _timed(self, scene: Scene) -> Scene:
         """The scene with its clock as it is now, and what the person is told."""
-        scene = replace(scene, notice=self.notice)
+        scene = replace(scene, notice=self.notice, talks=self.talks)
         clock = scene.view.clock
         if scene.over or not clock.HasField("deadline_time"):
             return scene

@@ -1,6 +1,6 @@
 """A table between games on the screen: who sits there, who is ready, what is played."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kozyr.lobby.v1 import lobby_pb2
 
@@ -8,7 +8,7 @@ from services.cli.finding import LEVEL_NAMES
 from services.cli.play.azi import chips
 from services.cli.play.drawing import keys_line
 from services.cli.play.hall import free_seats, game_name
-from services.cli.play.keys import BETWEEN, Do, Key
+from services.cli.play.keys import BETWEEN, TALKING, Do, Key
 from services.cli.play.scene import Told
 from services.cli.play.spans import Line, Role, Span, between, fitted, folded, line
 
@@ -19,26 +19,38 @@ PROBLEMS = {
 }
 
 
-def drawn(
-    table: lobby_pb2.Table,
-    player_id: str,
-    notice: Told | None,
-    columns: int,
-    rows: int,
-) -> list[Line]:
+SAID_MAX = 8
+"""How many lines of talk are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What is shown of a table between games: what was said, and what the person is told."""
+
+    table: lobby_pb2.Table
+    player_id: str
+    said: tuple[Told, ...] = ()
+    notice: Told | None = None
+    talks: bool = False
+
+
+def drawn(waiting: Waiting, columns: int, rows: int) -> list[Line]:
     """The table on a whole screen."""
+    table, player_id, notice = waiting.table, waiting.player_id, waiting.notice
     name = game_name(table).capitalize()
     whole = between(line(f" {name} · table of {_host(table)}"), line(f"{_state(table)} "), columns)
     lines: list[Line] = [tuple(Span(span.text, Role.BAR) for span in whole), ()]
     lines += [_seat(table, seat, player_id) for seat in table.seats]
-    lines += [(), *_about(table, columns)]
+    lines += [(), *_about(table, columns), ()]
+    for each in waiting.said[-SAID_MAX:]:
+        lines += [(Span("   "), *piece) for piece in folded(each.text, columns - 4, each.role)]
     foot = (
         []
         if notice is None
         else [(Span(" "), *each) for each in folded(notice.text, columns - 2, notice.role)]
     )
     asks = (Span(f" ▶ {_asks(table, player_id)}", Role.TURN),)
-    low: list[Line] = [*foot, asks, keys_line(_keys(table, player_id), columns, LAST)]
+    low: list[Line] = [*foot, asks, keys_line(_keys(waiting), columns, LAST)]
     return [*fitted(lines, columns, rows - len(low)), *fitted(low, columns, len(low))]
 
 
@@ -116,7 +128,14 @@ def _asks(table: lobby_pb2.Table, player_id: str) -> str:
     return "Waiting for all to be ready."
 
 
-def _keys(table: lobby_pb2.Table, player_id: str) -> list[Key]:
+def others(table: lobby_pb2.Table, player_id: str) -> list[lobby_pb2.TableSeat]:
+    """The other people at the table."""
+    seats = (seat for seat in table.seats if seat.player_id and not seat.bot_level)
+    return [seat for seat in seats if seat.player_id != player_id]
+
+
+def _keys(waiting: Waiting) -> list[Key]:
+    table, player_id = waiting.table, waiting.player_id
     host = table.host_id == player_id
     azi = game_name(table) == "azi"
     free, bots = free_seats(table), any(seat.bot_level for seat in table.seats)
@@ -124,6 +143,7 @@ def _keys(table: lobby_pb2.Table, player_id: str) -> list[Key]:
         Do.READY: True,
         Do.BOT: host and free > 0,
         Do.NO_BOT: host and bots and bool(table.rules.turn_ms),
+        Do.KICK: host and bool(others(table, player_id)),
         Do.START: host and free > 0,
         Do.TOP_UP: azi,
     }
@@ -131,4 +151,4 @@ def _keys(table: lobby_pb2.Table, player_id: str) -> list[Key]:
     keys = [key for key in BETWEEN if wanted[key.do]]
     if own is not None and own.ready:
         keys[0] = replace(keys[0], label="not ready")
-    return keys
+    return [*keys, *(TALKING if waiting.talks else ())]
