@@ -67,13 +67,17 @@ async def migrate(url: str, folders: Sequence[Path], role: str | None = None) ->
 async def migrate_engine(
     engine: AsyncEngine, folders: Sequence[Path], role: str | None = None
 ) -> None:
-    """As `migrate`, on an engine that is open."""
+    """As `migrate`, on an engine that is open. A PostgreSQL database that a later release has
+    migrated stays as it is, the rights of the role included.
+    """
     if engine.dialect.name != "postgresql":
         for folder in folders:
             async with write(engine) as connection:
                 await connection.run_sync(_apply, folder, online=False)
         return
     async with _turn(engine):
+        if await _is_later(engine, folders):
+            return
         for folder in folders:
             while await _proceed(engine, folder):
                 pass
@@ -90,9 +94,11 @@ async def is_migrated(url: str, folders: Sequence[Path]) -> bool:
     """
     engine = open_engine(url)
     try:
+        if await _is_later(engine, folders):
+            return True
         async with read(engine) as connection:
             for folder in folders:
-                if await connection.run_sync(_lacks, folder):
+                if await connection.run_sync(missing, folder):
                     return False
     except ProgrammingError:
         return False  # the tables are there, the role has not been given its rights yet
@@ -101,11 +107,16 @@ async def is_migrated(url: str, folders: Sequence[Path]) -> bool:
     return True
 
 
-def _lacks(connection: Connection, folder: Path) -> bool:
-    try:
-        return bool(missing(connection, folder))
-    except CommandError:
-        return False  # its revision is not one of ours: a later release made it, from ours on
+async def _is_later(engine: AsyncEngine, folders: Sequence[Path]) -> bool:
+    """Whether a release has migrated the database whose revisions are not all ours: a later one,
+    from ours on."""
+    async with read(engine) as connection:
+        for folder in folders:
+            try:
+                await connection.run_sync(missing, folder)
+            except CommandError:
+                return True
+    return False
 
 
 def version_table(folder: Path) -> str:

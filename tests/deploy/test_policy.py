@@ -1,13 +1,16 @@
 """What is to be applied to a cluster keeps the rules; each rule sees the faults it is there for."""
 
+import os
 from functools import cache
+from pathlib import Path
 
 import pytest
+import yaml
 
 from services.runtime.settings import SERVICES
 from tests.deploy import edges
 from tests.deploy.faults import FAULTS
-from tests.deploy.objects import OVERLAYS, Cluster, Object, objects_of
+from tests.deploy.objects import OVERLAYS, ROOT, Cluster, Object, kubectl, objects_of
 from tests.deploy.policy import RULES
 
 
@@ -18,6 +21,20 @@ def test_an_overlay_keeps_the_rules(overlay: str, rule: str) -> None:
     cluster = Cluster(objects_of(overlay))
     assert {workload.name for workload in cluster.workloads()} >= {*SERVICES, "migrate", "edge"}
     assert list(RULES[rule](cluster)) == []
+
+
+def test_the_collector_keeps_the_rules(tmp_path: Path) -> None:
+    """Production with the component `collector`, which no overlay has: everything still holds."""
+    deploy = os.path.relpath(ROOT / "deploy", tmp_path)
+    (tmp_path / "kustomization.yaml").write_text(
+        f"namespace: kozyr\n"
+        f"resources: [{deploy}/overlays/prod]\n"
+        f"components: [{deploy}/components/collector]\n",
+        "utf-8",
+    )
+    objects = list(yaml.safe_load_all(kubectl("kustomize", str(tmp_path))))
+    assert "collector" in {workload.name for workload in Cluster(objects).workloads()}
+    assert {name: found for name, found in findings(objects).items() if found} == {}
 
 
 def test_every_rule_has_a_fault() -> None:

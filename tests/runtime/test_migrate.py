@@ -164,7 +164,7 @@ async def test_a_migration_that_fails_leaves_nothing(database_url: str, tmp_path
 
 async def test_a_database_is_waited_for_until_it_is_migrated(postgres_url: str) -> None:
     """It is not while it is empty, half migrated, or its rights have not been given; it is then,
-    and when a later release has been there."""
+    and when a later release has been there, which migrating by this one leaves as it is."""
     service = postgres.as_service(postgres_url)
     assert not await is_migrated(service, FOLDERS)
     await migrate(postgres_url, FOLDERS[:1], postgres.SERVICE)
@@ -178,5 +178,12 @@ async def test_a_database_is_waited_for_until_it_is_migrated(postgres_url: str) 
     engine = open_engine(postgres_url)
     async with write(engine) as connection:
         await connection.exec_driver_sql(later)
+        await connection.exec_driver_sql(f"REVOKE SELECT ON events FROM {postgres.SERVICE}")  # noqa: S608
     await close_engine(engine)
     assert await is_migrated(service, FOLDERS)
+    await migrate(postgres_url, FOLDERS, postgres.SERVICE)
+    engine = open_engine(postgres_url)
+    async with read(engine) as connection:
+        asked = f"SELECT has_table_privilege('{postgres.SERVICE}', 'events', 'SELECT')"
+        assert not (await connection.exec_driver_sql(asked)).scalar_one()
+    await close_engine(engine)
