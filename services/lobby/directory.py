@@ -12,7 +12,7 @@ watcher who takes long is told less often, and nothing piles up for him.
 import asyncio
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
@@ -20,6 +20,7 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from engines.records import changed
 from services.kernel.errors import Refused
 from services.lobby.commands import Command
 from services.lobby.model import Event, Phase, Table, Variant
@@ -190,13 +191,26 @@ class Directory:
             rows = (await connection.execute(query)).all()
         versions = {row.stream: row.version for row in rows}
         if sweep:  # what was open and is not among the open ones has closed
-            for table_id, table in self._known.items():
-                if table.phase is not Phase.CLOSED and table_id not in versions:
-                    versions[table_id] = table.version + 1
+            versions |= await self._closed_since(versions)
         await self._take_in(versions)
         self._mark = now
         if sweep:
             self._swept = asyncio.get_running_loop().time()
+
+    async def _closed_since(self, still_open: Container[UUID]) -> dict[UUID, int]:
+        """The versions of tables that are not open any more; those that a database lost when it
+        failed over are taken for closed."""
+        gone = {
+            table_id: table
+            for table_id, table in self._known.items()
+            if table.phase is not Phase.CLOSED and table_id not in still_open
+        }
+        found = await self._store.heads(list(gone)) if gone else {}
+        for table_id, table in gone.items():
+            if table_id not in found:
+                lost = changed(table, phase=Phase.CLOSED, version=table.version + 1)
+                self.published(table_id, lost)
+        return {table_id: head.version for table_id, head in found.items()}
 
     async def _take_in(self, versions: dict[UUID, int]) -> None:
         newer = []

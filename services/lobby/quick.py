@@ -19,7 +19,7 @@ from services.lobby.hosting import (
     stack_bounds,
 )
 from services.lobby.model import BotLevel, KickReason, Phase, Rules, Table, Variant, Wish
-from services.lobby.openings import Openings, Terms
+from services.lobby.openings import Latest, Openings, Terms
 from services.lobby.seeing import kick_of
 from services.lobby.tables import Found, Request, Tables
 from services.lobby.variants import default_options
@@ -29,8 +29,6 @@ from services.runtime.settings import Settings
 from services.runtime.store.api import Store
 from services.runtime.streams import refusals
 
-TRIES_MAX = 5
-"""How many tables with a free seat are tried before one is opened."""
 FILL_AFTER_MAX_MS = 300_000
 """The longest that a player may wait for people before bots sit down, in milliseconds."""
 FEE_MAX = BUY_IN_MAX // FEES_MAX
@@ -139,18 +137,28 @@ class QuickPlay:
                 for table_id, table in self._directory.newest(variant=hope.rules.variant, free=True)
                 if table_id not in tried and _fits(table, player, hope)
             ]
-            if fitting and len(tried) < TRIES_MAX:
+            if fitting:
                 return min(fitting)[1]
-            for table_id, terms in latest.terms.items():
-                unopened = self._directory.find(table_id) is None and table_id not in tried
-                if unopened and _as_hoped(terms, hope):
-                    return table_id
+            if (coming := await self._coming(latest, hope, tried)) is not None:
+                return coming
             opening = new_id()
             if await self._openings.add(latest.number + 1, opening, Terms(hope.rules, hope.bots)):
                 return opening
         if not tried:
             await self._tables.require_room(player)
         return new_id()
+
+    async def _coming(self, latest: Latest, hope: Hope, tried: set[UUID]) -> UUID | None:
+        """A table that somebody is opening at this moment, or was when his process died."""
+        unknown = [
+            table_id
+            for table_id, terms in latest.terms.items()
+            if self._directory.find(table_id) is None
+            and table_id not in tried
+            and _as_hoped(terms, hope)
+        ]
+        heads = await self._store.heads(unknown) if unknown else {}
+        return next((t for t in unknown if t not in heads or not heads[t].ended), None)
 
     def _waits_at(self, player: UUID, hope: Hope) -> UUID | None:
         for table_id, table in self._directory.of(player):

@@ -44,6 +44,8 @@ def table_view(
         start_failure=table.failure,
         version=table.version,
     )
+    if (moments := [s.wish.at for _, s in table.people() if s.wish]) and table.free():
+        view.fill_time.CopyFrom(timestamp(min(moments)))
     if viewer is not None:
         view.kicked = lobby_pb2.KickReason.ValueType(kick_of(table, viewer))
         if viewer == table.host:

@@ -177,6 +177,16 @@ async def test_what_was_stored_long_after_its_time_is_found_by_a_sweep(tmp_path:
         assert [t for t, _ in two.directory.newest()] == [late]
 
 
+async def test_a_table_that_the_database_lost_is_shown_no_more(tmp_path: Path) -> None:
+    """After it failed over to a copy of a moment before."""
+    lost = uuid7(1_700_000_000_000, bytes(10))
+    async with replicas(tmp_path, "sqlite") as (one, _):
+        one.directory.published(lost, _table(3))
+        assert [t for t, _ in one.directory.newest()] == [lost]
+        await one.directory.fresh()
+        assert [t for t, _ in one.directory.newest()] == []
+
+
 def test_a_stream_of_many_follows_so_many_and_no_more() -> None:
     """It begins with the newest, and lets the oldest go, saying so."""
     directory = Directory(None, None, None)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from kozyr.game.v1 import variant_pb2
 from kozyr.lobby.v1 import lobby_pb2 as pb
 
 from services.kernel.envelope import Claimed
-from services.lobby.commands import LeaveSeat
+from services.lobby.commands import Command, LeaveSeat
 from services.lobby.evolve import FILL
 from services.lobby.hosting import quick_rules
 from services.lobby.model import BotLevel, Phase, Table, Variant
@@ -124,6 +124,24 @@ async def test_a_table_that_was_thought_of_is_opened_by_whoever_comes(tmp_path: 
         assert other.table_id != thought
 
 
+async def test_tables_that_have_closed_are_not_tried_again(tmp_path: Path) -> None:
+    """By a replica that never saw them."""
+    async with replicas(tmp_path, "sqlite") as (one, two):
+        for number in range(8):
+            found = await ask(one, number, hope())
+            leave = LeaveSeat(player(number), game(9))
+            await one.tables.act(found.table_id, leave, Request("test", f"{number}", bytes(32)))
+        asked, acting = [], two.tables.act
+
+        async def act(table_id: UUID, command: Command, request: Request) -> Table:
+            asked.append(table_id)
+            return await acting(table_id, command, request)
+
+        two.tables.act = act  # type: ignore[method-assign]
+        found = await ask(two, 9, hope())
+        assert asked == [found.table_id]
+
+
 async def test_people_come_before_bots_and_the_first_wait_counts(tmp_path: Path) -> None:
     """Who waits for bots of another level, or for none, is not seated with them but for the last
     seat, with which nobody waits any more."""
@@ -157,6 +175,8 @@ async def test_bots_come_after_the_wait_a_player_chose(hall: Hall) -> None:
     )
     table = (await nino.call(quick)).table
     assert [bool(seat.player_id) for seat in table.seats] == [True, False, False]
+    wait = table.fill_time.ToMicroseconds() - table.opened_time.ToMicroseconds()
+    assert 300_000 <= wait < 400_000
     table = await nino.until(table.table_id, lambda t: t.state == pb.TABLE_STATE_PLAYING)
     assert [seat.bot_level for seat in table.seats] == [0, 1, 1]
     assert len({seat.display_name for seat in table.seats}) == 3

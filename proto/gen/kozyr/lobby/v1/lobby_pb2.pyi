@@ -375,6 +375,7 @@ class Table(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     KICKED_FIELD_NUMBER: _builtins.int
     KICKED_PLAYER_IDS_FIELD_NUMBER: _builtins.int
+    FILL_TIME_FIELD_NUMBER: _builtins.int
     table_id: _builtins.str
     """Its id, a UUID."""
     host_id: _builtins.str
@@ -415,6 +416,10 @@ class Table(_message.Message):
     def kicked_player_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Who else may not sit down, having been sent away; shown to the host."""
 
+    @_builtins.property
+    def fill_time(self) -> _timestamp_pb2.Timestamp:
+        """When bots sit down on the seats that are free then; none if nobody waits for any."""
+
     def __init__(
         self,
         *,
@@ -433,10 +438,11 @@ class Table(_message.Message):
         version: _builtins.int = ...,
         kicked: Global___KickReason.ValueType = ...,
         kicked_player_ids: _abc.Iterable[_builtins.str] | None = ...,
+        fill_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["opened_time", b"opened_time", "rules", b"rules"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fill_time", b"fill_time", "opened_time", b"opened_time", "rules", b"rules"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id", "games_played", b"games_played", "host_id", b"host_id", "invite_code", b"invite_code", "kicked", b"kicked", "kicked_player_ids", b"kicked_player_ids", "last_winner_id", b"last_winner_id", "opened_time", b"opened_time", "rules", b"rules", "seats", b"seats", "series", b"series", "start_failure", b"start_failure", "state", b"state", "table_id", b"table_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fill_time", b"fill_time", "game_id", b"game_id", "games_played", b"games_played", "host_id", b"host_id", "invite_code", b"invite_code", "kicked", b"kicked", "kicked_player_ids", b"kicked_player_ids", "last_winner_id", b"last_winner_id", "opened_time", b"opened_time", "rules", b"rules", "seats", b"seats", "series", b"series", "start_failure", b"start_failure", "state", b"state", "table_id", b"table_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
