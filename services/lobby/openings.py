@@ -33,10 +33,19 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """The number of a game's last opening, and the last ones' terms."""
+    """The number of a game's last opening, and the last ones as they are stored: most are of tables
+    that are known already, so they are read where they are needed."""
 
     number: int
-    terms: dict[UUID, Terms]
+    stored: dict[UUID, tuple[bytes, int]]
+
+    def terms(self, table_id: UUID) -> Terms | None:
+        """What a table is opened with; None where it is not among the last ones."""
+        if table_id not in self.stored:
+            return None
+        opening, level = self.stored[table_id]
+        message = table_pb2.TableOpened.FromString(opening)
+        return Terms(codec.opened(message).rules, BotLevel(level))
 
 
 class Openings:
@@ -55,8 +64,8 @@ class Openings:
         )
         async with read(self._engine) as connection:
             rows = (await connection.execute(query)).all()
-        terms = {row.table_id: _read(row.terms, row.level) for row in rows}
-        return Latest(rows[0].number if rows else 0, terms)
+        stored = {row.table_id: (row.terms, row.level) for row in rows}
+        return Latest(rows[0].number if rows else 0, stored)
 
     async def add(self, number: int, table_id: UUID, terms: Terms) -> bool:
         """Open a table by this number; False when it is another's."""
@@ -79,8 +88,3 @@ class Openings:
         except exc.IntegrityError:
             return False
         return True
-
-
-def _read(terms: bytes, level: int) -> Terms:
-    message = table_pb2.TableOpened.FromString(terms)
-    return Terms(codec.opened(message).rules, BotLevel(level))

@@ -1,5 +1,6 @@
 """Quick play: a seat at a table that fits, or a table that others find."""
 
+import asyncio
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -83,6 +84,7 @@ class QuickPlay:
     The table chosen is written down before sitting down there. Whoever carries out the same
     request, now or after a crash, first tries the table that stands chosen, and only what that
     table refused is chosen anew. Who waits at a table that fits already is answered with that one.
+    Those who ask a process for the same game take turns: they would run for the same seats.
     """
 
     def __init__(
@@ -98,12 +100,16 @@ class QuickPlay:
         self._choices = choices
         self._directory = directory
         self._openings = openings
+        self._turns = {variant: asyncio.Lock() for variant in Variant}
 
     async def play(self, player: UUID, hope: Hope, request: Request) -> Found:
         """A seat, ready, at a table as hoped for; raises Refused."""
         async with self._tables.seating(player):
             with refusals():
-                return await self._play(player, hope, request)
+                if hope.alone:
+                    return await self._play(player, hope, request)
+                async with self._turns[hope.rules.variant]:
+                    return await self._play(player, hope, request)
 
     async def _play(self, player: UUID, hope: Hope, request: Request) -> Found:
         tried: set[UUID] = set()
@@ -152,10 +158,10 @@ class QuickPlay:
         """A table that somebody is opening at this moment, or was when his process died."""
         unknown = [
             table_id
-            for table_id, terms in latest.terms.items()
+            for table_id in latest.stored
             if self._directory.find(table_id) is None
             and table_id not in tried
-            and _as_hoped(terms, hope)
+            and _as_hoped(latest.terms(table_id), hope)
         ]
         heads = await self._store.heads(unknown) if unknown else {}
         return next((t for t in unknown if t not in heads or not heads[t].ended), None)
@@ -205,15 +211,15 @@ class QuickPlay:
             ids = (bot_id(table_id, request.key, n) for n in range(1, rules.seats))
             bots = tuple(Bot(bot, hope.bots) for bot in ids)
             await self._tables.name_bots(Table(), list(bots))
-        elif terms := (await self._openings.latest(rules.variant)).terms.get(table_id):
+        elif terms := (await self._openings.latest(rules.variant)).terms(table_id):
             rules = terms.rules
         opened = Open(player, rules, rules.buy_in_min, new_id(), bots, ready=True, wish=hope.wish)
         return await self._tables.seat(table_id, Table(), opened, request)
 
 
-def _as_hoped(terms: Terms, hope: Hope) -> bool:
+def _as_hoped(terms: Terms | None, hope: Hope) -> bool:
     """Whether a table by these terms, at which nobody sits yet, is one to wait at."""
-    return terms.level is hope.bots and _same_game(terms.rules, hope)
+    return terms is not None and terms.level is hope.bots and _same_game(terms.rules, hope)
 
 
 def _plays(table: Table, hope: Hope) -> bool:

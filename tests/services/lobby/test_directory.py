@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
@@ -223,5 +224,6 @@ def test_who_was_away_for_long_is_told_what_closed() -> None:
     assert sorted(known) == ids[10:20]
 
 
+@cache
 def _table(version: int, phase: Phase = Phase.WAITING) -> Table:
     return Table(phase=phase, rules=durak_rules(3), seats=(None,) * 3, version=version)

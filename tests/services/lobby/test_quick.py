@@ -11,6 +11,7 @@ from kozyr.game.v1 import variant_pb2
 from kozyr.lobby.v1 import lobby_pb2 as pb
 
 from services.kernel.envelope import Claimed
+from services.kernel.errors import Refused
 from services.lobby.commands import Command, LeaveSeat
 from services.lobby.evolve import FILL
 from services.lobby.hosting import quick_rules
@@ -41,9 +42,14 @@ def hope(
 
 
 async def ask(where: Replica, number: int, wanted: Hope, request: str = "") -> Found:
-    """A player asks for quick play."""
+    """A player asks for quick play, again while he is being seated elsewhere, as clients do."""
     key = request or f"quick {number}"
-    return await where.quick.play(player(number), wanted, Request("test", key, bytes(32)))
+    while True:
+        try:
+            return await where.quick.play(player(number), wanted, Request("test", key, bytes(32)))
+        except Refused as refused:
+            if refused.reason != "SEATING_UNDER_WAY":
+                raise
 
 
 async def tables_of(replica: Replica) -> dict[UUID, Table]:
