@@ -4,7 +4,7 @@ The frame around the rules (seeds, deals laid open, absence, the clock, the end)
 once more, from docs/fairness/README.md, on nothing but `engines`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -29,7 +29,7 @@ from verifier.wrong import Wrong
 
 HASH_BYTES = 32
 TAKEOVER_MISSED = 2
-"""Turns missed in a row after which a bot takes over, where the table wants that."""
+"""Turns missed in a row after which a bot takes over, where the table names no other number."""
 TAKEOVER_POLICY = 2
 OWN = "own"
 
@@ -80,7 +80,8 @@ class Deal:
 @dataclass(slots=True)
 class Game:
     """A game as far as its log has been executed. `stage` is `committing`, `revealing`, `playing`
-    or `finished`; moments are Unix microseconds."""
+    or `finished`; moments are Unix microseconds. `banks` are the seats' time banks, microseconds,
+    empty where there are none."""
 
     game: UUID
     server_seed: bytes
@@ -92,6 +93,7 @@ class Game:
     result: e.Result | None = None
     turn_at: int = 0
     credit_ms: int = 0
+    banks: tuple[int, ...] = ()
     at: int = 0
     dealt: int = field(default=0)
 
@@ -118,10 +120,15 @@ class Game:
 
     @property
     def deadline(self) -> int | None:
-        """When the time of the present decision is up."""
+        """When the turn time of the present decision is up, and time banks begin to run."""
         if self.stage != "playing":
             return None
         return self.turn_at + (self._opened.turn_ms + self.credit_ms) * 1_000
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """The seats that are asked now."""
+        return tuple(self.engine.to_act(self.state)) if self.stage == "playing" else ()
 
 
 def execute(game: UUID, server_seed: bytes, rows: Sequence[Row]) -> Game:
@@ -135,7 +142,7 @@ def execute(game: UUID, server_seed: bytes, rows: Sequence[Row]) -> Game:
             found = [e.decode(row) for row in group]
         except Unreadable as problem:
             raise Wrong(version, f"cannot be read: {problem}") from None
-        _check_clock(made, group)
+        _check_clock(made, group, found[0])
         try:
             expected = _expected(made, found)
         except RuleViolation as violation:
@@ -147,9 +154,19 @@ def execute(game: UUID, server_seed: bytes, rows: Sequence[Row]) -> Game:
                 raise Wrong(row.version, f"{row.name} is not what the rules make of it")
         if len(found) != len(expected):
             raise Wrong(group[-1].version, "the append has more or fewer events than it must")
+        turn, asked, until = made.turn, made.asked, made.deadline
         for row, event in zip(group, found, strict=True):
             _apply(made, event, row.recorded_at)
+        if until is not None:
+            done = asked if made.turn != turn else set(asked) - set(made.asked)
+            made.banks = _drawn(made.banks, done, group[0].recorded_at - until)
     return made
+
+
+def _drawn(banks: Sequence[int], seats: Collection[int], over: int) -> tuple[int, ...]:
+    """The time banks after these seats took so much longer than their turn time."""
+    taken = max(0, over)
+    return tuple(max(0, b - taken) if s in seats else b for s, b in enumerate(banks))
 
 
 def appends(rows: Sequence[Row]) -> Iterator[list[Row]]:
@@ -164,19 +181,20 @@ def appends(rows: Sequence[Row]) -> Iterator[list[Row]]:
         yield group
 
 
-def _check_clock(game: Game, group: Sequence[Row]) -> None:
-    """Time goes on; no move after its deadline, no expiry before it."""
+def _check_clock(game: Game, group: Sequence[Row], event: Any) -> None:
+    """Time goes on; no move after its seat's deadline, no expiry before it."""
     first, deadline = group[0], game.deadline
     for row in group:
         if row.recorded_at < max(game.at, first.recorded_at):
             raise Wrong(row.version, "is older than what it follows")
-    if deadline is None:
+    back = isinstance(event, e.PlayerReturned) and len(group) == 1
+    if deadline is None or back or first.name.endswith((".SeatLeft", ".ClockCredited")):
         return
+    deadline += dict(enumerate(game.banks)).get(getattr(event, "seat", -1), 0)
     expired = first.name.endswith(".TurnExpired")
     if expired and first.recorded_at < deadline:
         raise Wrong(first.version, "a turn expired before its time was up")
-    moved = not expired and not first.name.endswith((".SeatLeft", ".ClockCredited"))
-    if moved and first.recorded_at > deadline:
+    if not expired and first.recorded_at > deadline:
         raise Wrong(first.version, "a move was taken after its time was up")
 
 
@@ -229,6 +247,14 @@ def _opened_seats(opened: e.GameOpened) -> tuple[Seat, ...]:
     )
 
 
+def _full_banks(opened: e.GameOpened) -> tuple[int, ...]:
+    """What each seat may take beyond its turns' time, microseconds: a bot nothing."""
+    if not opened.time_bank_ms:
+        return ()
+    whole = opened.time_bank_ms * 1_000
+    return tuple(whole if seat.bot_level is None else 0 for seat in opened.seats)
+
+
 def _closing(game: Game, seats: tuple[Seat, ...]) -> list[Any]:
     """No more hashes; and the deal, if there is nothing to reveal."""
     closed = e.CommitsClosed(_with(seats, "awaited", "absent"))
@@ -263,10 +289,16 @@ def _moving(game: Game, found: Sequence[Any]) -> list[Any]:
         if seat.left or not (seat.bot_plays or seat.missed):
             raise ValueError("this player was not away")
         before, rest = [found[0]], rest[1:]
+        if not rest:
+            return before
     moved = [event for event in rest if type(event).__module__.startswith("engines.")]
     command = game.engine.cause(moved)
     if before and not (isinstance(command, Act) and command.seat == before[0].seat):
         raise ValueError("a player comes back with a move of his own")
+    if not before and isinstance(command, Act):
+        seat = _seat(game, command.seat)
+        if seat.missed and not _is_bot(seat):
+            raise ValueError("a player who was away comes back first")
     return [*before, *_step(game, game.seats, game.state, command)]
 
 
@@ -299,10 +331,15 @@ def _step(game: Game, seats: tuple[Seat, ...], state: Any, command: Command[Any]
 
 
 def _taken_over(game: Game, seat: Seat) -> bool:
-    away = not (seat.opened.bot_level is not None or seat.bot_plays or seat.left)
-    wanted = game.opened is not None and game.opened.absent_policy == TAKEOVER_POLICY
-    after = game.opened.bot_after if game.opened is not None else 0
-    return wanted and away and seat.missed + 1 >= (after or TAKEOVER_MISSED)
+    opened = game.opened
+    if opened is None or opened.absent_policy != TAKEOVER_POLICY or _is_bot(seat):
+        return False
+    return seat.missed + 1 >= (opened.bot_after or TAKEOVER_MISSED)
+
+
+def _is_bot(seat: Seat) -> bool:
+    """Whether bots play for the seat now."""
+    return seat.opened.bot_level is not None or seat.bot_plays or seat.left
 
 
 def _apply(game: Game, event: Any, at: int) -> None:
@@ -311,6 +348,7 @@ def _apply(game: Game, event: Any, at: int) -> None:
     match event:
         case e.GameOpened():
             game.opened, game.seats, game.stage = event, _opened_seats(event), "committing"
+            game.banks = _full_banks(event)
         case e.SeedCommitted():
             game.seats = _set(game.seats, event.seat, status="committed", hash=event.hash)
         case e.CommitsClosed():

@@ -29,6 +29,14 @@ def read_game_id(request: pb.ChooseMoveRequest) -> UUID | None:
     return validate.optional_uuid("view.game_id", request.view.game_id)
 
 
+def read_asker(request: pb.ChooseMoveRequest) -> str:
+    """The player who is given a hint, empty for a bot's own move."""
+    if caller().role is Role.PLAYER:
+        return caller().subject
+    asker = validate.optional_uuid("hint_for", request.hint_for)
+    return "" if asker is None else str(asker)
+
+
 def read_question(request: pb.ChooseMoveRequest) -> Question:
     """The question asked.
 

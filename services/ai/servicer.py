@@ -8,8 +8,7 @@ from kozyr.ai.v1.ai_pb2_grpc import AiServiceServicer
 
 from services.ai import requests, views
 from services.ai.minds import Minds
-from services.runtime.auth import Role
-from services.runtime.call import caller, note
+from services.runtime.call import note
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -26,7 +25,7 @@ class AiServicer(AiServiceServicer):
         """A move for the seat whose view this is; a player's own view gives him a hint."""
         note(game=requests.read_game_id(request))
         question = requests.read_question(request)
-        player = caller().key if caller().role is Role.PLAYER else ""
+        player = requests.read_asker(request)
         thought = await self._minds.think(question, player)
         return views.show_thought(question.game, thought)
 

@@ -1,11 +1,9 @@
 """A table of the services: moves and views over gRPC, in the face of `sitting.Table`."""
 
-import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
-from kozyr.ai.v1 import ai_pb2, ai_pb2_grpc
-from kozyr.game.v1 import game_pb2, game_pb2_grpc, variant_pb2, view_pb2
+from kozyr.game.v1 import game_pb2, game_pb2_grpc, view_pb2
 
 from services.cli import pictures
 from services.cli.finding import look_for
@@ -15,8 +13,6 @@ from services.cli.sitting import Moment
 from services.client.player import Player
 from services.client.variants import Move, View
 from services.client.views import game_of, move_message, read_move, table_view
-
-HINT_LEVEL = variant_pb2.BOT_LEVEL_HARD
 
 
 class OnlineTable:
@@ -35,7 +31,7 @@ class OnlineTable:
             view = self._view = update.view
             said = tuple(told(happening, self.look) for happening in update.happenings)
             end = tuple(ending(view, self.look)) if update.over else ()
-            yield Moment(said, table_view(view), end, over=update.over, clock=_clock(view))
+            yield Moment(said, table_view(view), end, over=update.over, clock=clock_text(view))
 
     async def submit(self, view: View, move: Move) -> None:
         """Make a move in the decision that was shown, not in one that has come up meanwhile."""
@@ -47,27 +43,12 @@ class OnlineTable:
         await self._player.leave(self._view.game_id)
 
     async def hint(self, view: View) -> str:
-        """What a strong bot would do with what this seat sees."""
+        """What a strong bot would do with what this seat sees; raises Refused."""
         games: Any = self._player.stub("game", game_pb2_grpc.GameServiceStub)
-        bots: Any = self._player.stub("ai", ai_pb2_grpc.AiServiceStub)
-        seen: game_pb2.GetGameResponse = await self._player.call(
-            "game",
-            games.GetGame,
-            game_pb2.GetGameRequest(game_id=self._view.game_id, history=True),
-        )
-        history = last_deal(seen.history)
-        request = ai_pb2.ChooseMoveRequest(view=seen.view, history=history, level=HINT_LEVEL)
-        reply: ai_pb2.ChooseMoveResponse = await self._player.call("ai", bots.ChooseMove, request)
+        request = game_pb2.GetHintRequest(game_id=self._view.game_id, turn=view.turn)
+        reply: game_pb2.GetHintResponse = await self._player.call("game", games.GetHint, request)
         _, move = read_move(reply.move)
         return f"A bot would {pictures.move(self.game, move, self.look)}. {reply.reason}"
-
-
-def last_deal(history: Sequence[view_pb2.Happening]) -> Sequence[view_pb2.Happening]:
-    """What a bot looks back to: in Rami the deal in play; a match is more than a request holds."""
-    for index in reversed(range(len(history))):
-        if history[index].rami.HasField("round_dealt"):
-            return history[index:]
-    return history
 
 
 async def sit_down(player: Player, game_id: str, *, ascii_only: bool) -> OnlineTable:
@@ -76,8 +57,12 @@ async def sit_down(player: Player, game_id: str, *, ascii_only: bool) -> OnlineT
     return OnlineTable(player, view, await look_for(player, view.seats, ascii_only=ascii_only))
 
 
-def _clock(view: view_pb2.GameView) -> str:
-    if not view.clock.HasField("deadline_time"):
+def clock_text(view: view_pb2.GameView) -> str:
+    """What is left of the present decision's time when the view comes in, and of one's own bank."""
+    clock = view.clock
+    if not clock.HasField("deadline_time"):
         return ""
-    left = view.clock.deadline_time.ToMicroseconds() / 1e6 - time.time()
-    return f"{max(0, round(left))} s left"
+    left = f"{round(clock.remaining_ms / 1_000)} s left"
+    if not clock.seats or not view.HasField("seat"):
+        return left
+    return f"{left}, {round(clock.seats[view.seat].bank_ms / 1_000)} s in the bank"

@@ -142,11 +142,10 @@ def command_of(step: Append, game_id: UUID) -> domain.GameCommand:
     """The command that must have led to this append; raises ValueError if none could have."""
     first = step.events[0]
     match first:
-        # Who chose the move shows only where a player comes back to his seat.
         case EngineEvent():
-            return _engine_command(step, by_bot=True)
+            return _engine_command(step)
         case PlayerReturned():
-            return _engine_command(step, by_bot=False)
+            return domain.Return(first.seat) if len(step.events) == 1 else _engine_command(step)
         case GameOpened():
             return _open_command(first, game_id)
         case GameCancelled():
@@ -201,9 +200,12 @@ def _cause_of_one(rules: str, name: str, payload: bytes) -> Command[Any]:
     return engine_for(rules).cause([open_event(name, payload).event])
 
 
-def _engine_command(step: Append, *, by_bot: bool) -> domain.GameCommand:
+def _engine_command(step: Append) -> domain.GameCommand:
+    """The command at the table. For a seat that bots play a player moves once he has returned."""
     match cause := _cause(step.before.rules, step):
         case Act():
+            back = isinstance(step.events[0], PlayerReturned)
+            by_bot = step.before.seats[cause.seat].is_bot and not back
             return _play(cause.seat, step.before.turn, cause.move, by_bot)
         case Timeout():
             return domain.Expire(cause.seat, step.before.turn)
@@ -253,18 +255,23 @@ def _clock(step: Append) -> list[Fault]:
 
     What is closed because all is in, is closed by the append that brought the last of it.
     """
-    deadline, row = step.before.deadline, step.rows[0]
-    if isinstance(step.events[0], CommitsClosed | SeedsClosed):
+    row, first = step.rows[0], step.events[0]
+    if isinstance(first, CommitsClosed | SeedsClosed):
         if row.recorded_at + EARLY_US < step.before.seeds_until:
             return [
                 Fault(row.version, "CLOSED_EARLY", "a seed was left out before its time was up")
             ]
         return []
-    if deadline is None or row.recorded_at == deadline:
+    if step.before.deadline is None or row.name.endswith((".SeatLeft", ".ClockCredited")):
         return []
-    if row.recorded_at < deadline:
-        if row.name.endswith(".TurnExpired"):
-            return [Fault(row.version, "EXPIRED_EARLY", "a turn expired before its deadline")]
-    elif not row.name.endswith((".TurnExpired", ".SeatLeft", ".ClockCredited")):
+    if len(step.rows) == 1 and isinstance(first, PlayerReturned):
+        return []
+    mover = getattr(first.event if isinstance(first, EngineEvent) else first, "seat", -1)
+    known = mover in range(len(step.before.seats))
+    deadline = (step.before.deadline_of(mover) if known else step.before.deadline) or 0
+    expired = row.name.endswith(".TurnExpired")
+    if expired and row.recorded_at < deadline:
+        return [Fault(row.version, "EXPIRED_EARLY", "a turn expired before its deadline")]
+    if not expired and row.recorded_at > deadline:
         return [Fault(row.version, "MOVED_LATE", "a move was taken after its deadline")]
     return []

@@ -26,6 +26,7 @@ from services.game.model import (
     GameOpened,
     GameOpenedSecret,
     PlayerReturned,
+    Seat,
     SeatOpened,
     SeedCommitted,
     SeedRevealed,
@@ -44,7 +45,7 @@ from services.kernel.errors import (
     invalid,
     precondition,
 )
-from services.kernel.seats import BOT_AFTER_USUAL, AbsentPolicy
+from services.kernel.seats import AbsentPolicy
 
 CREDIT_MS_MAX = 2**31 - 1
 """The most a clock is credited, in milliseconds."""
@@ -143,12 +144,28 @@ class LeaveSeat:
 
 
 @dataclass(frozen=True, slots=True)
+class Return:
+    """A player who was away says that he is back."""
+
+    seat: int
+
+
+@dataclass(frozen=True, slots=True)
 class Cancel:
     """Make sure that the game never opens."""
 
 
 GameCommand = (
-    Open | CommitSeed | RevealSeed | CloseSeeds | Play | Expire | Credit | LeaveSeat | Cancel
+    Open
+    | CommitSeed
+    | RevealSeed
+    | CloseSeeds
+    | Play
+    | Expire
+    | Credit
+    | LeaveSeat
+    | Return
+    | Cancel
 )
 
 
@@ -179,6 +196,8 @@ def decide(state: State, command: GameCommand) -> Sequence[Event]:
         case LeaveSeat():
             _require_playing(state)
             return _engine_step(state, (), Leave(command.seat))
+        case Return():
+            return _return(state, command)
         case _:
             assert_never(command)
 
@@ -296,20 +315,48 @@ def _deal(state: State, before: tuple[Event, ...]) -> Sequence[Event]:
 
 
 def _play(state: State, command: Play) -> Sequence[Event]:
+    _require_turn(state, command.turn)
+    seat = state.seats[command.seat]
+    if command.by_bot and not seat.is_bot:
+        raise Moot  # the player came back while a bot was thinking for him
+    if not command.by_bot:
+        _require_stayed(seat)
+    back = not command.by_bot and seat.is_away
+    before = (PlayerReturned(command.seat),) if back else ()
+    return _engine_step(state, before, Act(command.seat, command.move))
+
+
+def _return(state: State, command: Return) -> Sequence[Event]:
     _require_playing(state)
-    if command.turn != state.turn:
+    seat = state.seats[command.seat]
+    _require_stayed(seat)
+    if not seat.is_away:
+        raise precondition("NOT_AWAY", "this player has missed no turn")
+    return (PlayerReturned(command.seat),)
+
+
+def _require_stayed(seat: Seat) -> None:
+    if seat.left:
+        raise precondition("SEAT_LEFT", "who has left a game for good plays in it no more")
+
+
+def require_asked(state: State, seat: int, turn: int) -> None:
+    """Raise Refused, as for a move, unless the seat's player is asked in that decision."""
+    _require_turn(state, turn)
+    _require_stayed(state.seats[seat])
+    if seat not in engine_for(state.rules).to_act(state.engine):
+        raise precondition("NOT_YOUR_TURN", "another seat is asked")
+
+
+def _require_turn(state: State, turn: int) -> None:
+    _require_playing(state)
+    if turn != state.turn:
         raise Refused(
             Kind.CONFLICT,
             "STALE_TURN",
             "the game has moved on to another decision",
             facts={"turn": str(state.turn)},
         )
-    seat = state.seats[command.seat]
-    if seat.left and not command.by_bot:
-        raise precondition("SEAT_LEFT", "who has left a game for good plays in it no more")
-    back = not command.by_bot and (seat.bot_plays or seat.missed > 0)
-    before = (PlayerReturned(command.seat),) if back else ()
-    return _engine_step(state, before, Act(command.seat, command.move))
 
 
 def _require_playing(state: State) -> None:
@@ -326,8 +373,8 @@ def _expire(state: State, command: Expire) -> Sequence[Event]:
     if command.seat not in engine.to_act(state.engine):
         raise Moot
     seat = state.seats[command.seat]
-    absent = state.absent_policy is AbsentPolicy.BOT and not seat.is_bot
-    takes_over = absent and seat.missed + 1 >= (state.bot_after or BOT_AFTER_USUAL)
+    after = state.takeover_after
+    takes_over = after is not None and not seat.is_bot and seat.missed + 1 >= after
     extra = (BotTookOver(command.seat),) if takes_over else ()
     return _engine_step(state, (), Timeout(command.seat), extra)
 

@@ -111,8 +111,9 @@ class Evidence:
 
 
 def clock(rows: Sequence[Recorded], *, reasons: bool) -> Iterator[dict[str, Any]]:
-    """Each append with who made it, and the decision it was made in: since when, and until when
-    there was time. Moments are Unix microseconds."""
+    """Each append with who made it, and the decision it was made in: since when, until when there
+    was time before time banks ran, and what was left in these. Moments are Unix microseconds, and
+    so are banks."""
     for step in audit.replay(rows):
         first, before = step.rows[0], step.before
         metadata = stored.Metadata.FromString(first.metadata)
@@ -126,6 +127,7 @@ def clock(rows: Sequence[Recorded], *, reasons: bool) -> Iterator[dict[str, Any]
             "since": before.turn_at,
             "deadline": before.deadline,
             "credit_ms": before.credit_ms,
+            "banks": list(before.banks),
         }
 
 

@@ -58,14 +58,16 @@ def evolve(state: State, event: Event, at: int) -> State:
     return changed(_apply_frame(state, event, at), version=state.version + 1, recorded_at=at)
 
 
-def restamp(state: State, at: int, to: int) -> State:
-    """The state had the events recorded `at`, later than all before them, been recorded at `to`."""
+def restamp(before: State, state: State, at: int, to: int) -> State:
+    """The state had the append after `before`, recorded `at`, later than all before it, been
+    recorded at `to`."""
     return changed(
         state,
         recorded_at=to,
         opened_at=to if state.opened_at == at else state.opened_at,
         seeds_at=to if state.seeds_at == at else state.seeds_at,
         turn_at=to if state.turn_at == at else state.turn_at,
+        banks=_drawn(before, state.engine, to) if before.banks else state.banks,
     )
 
 
@@ -81,9 +83,22 @@ def _apply_engine(state: State, event: Any, at: int) -> State:
         turn_at=at if asks else state.turn_at,
         credit_ms=0 if asks else state.credit_ms,
         credits=0 if asks else state.credits,
+        banks=state.banks and _drawn(state, engine, at),
     )
     beside = _BESIDE.get(type(event))
     return after if beside is None else beside(after, event)
+
+
+def _drawn(before: State, engine: Any, at: int) -> tuple[int, ...]:
+    """The time banks after events recorded `at` that led to this engine's state: a seat that is not
+    asked any more in the decision has drawn on its own for what it took beyond the turn time."""
+    over = at - (at if before.deadline is None else before.deadline)
+    if over <= 0:
+        return before.banks
+    to_act = engine_for(before.rules).to_act
+    still = to_act(engine) if engine.turn == before.turn else ()
+    done = set(to_act(before.engine)).difference(still)
+    return tuple(max(0, b - over) if s in done else b for s, b in enumerate(before.banks))
 
 
 def _apply_frame(state: State, event: FrameEvent, at: int) -> State:
@@ -154,7 +169,15 @@ def _apply_opened(state: State, event: GameOpened, at: int) -> State:
         spectator_delay=event.spectator_delay,
         bot_after=event.bot_after,
         no_hints=event.no_hints,
+        banks=_full_banks(event),
     )
+
+
+def _full_banks(event: GameOpened) -> tuple[int, ...]:
+    """Each seat's time bank, that of a bot being empty: it never thinks so long."""
+    if not event.time_bank_ms:
+        return ()
+    return tuple(0 if s.bot_level else event.time_bank_ms * 1_000 for s in event.seats)
 
 
 def _after_deal(state: State, event: Any) -> State:

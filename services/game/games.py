@@ -17,7 +17,7 @@ from services.game.outages import Outages
 from services.game.pacing import Pace
 from services.game.work import plan
 from services.kernel.decider import Decider
-from services.kernel.envelope import Recorded
+from services.kernel.envelope import Recorded, appends
 from services.kernel.errors import Refused, precondition
 from services.runtime.feed import Feed
 from services.runtime.fingerprint import fingerprint
@@ -25,7 +25,15 @@ from services.runtime.slices import each
 from services.runtime.status import sealed
 from services.runtime.store.api import Store
 from services.runtime.store.sealing import KeyUnknown
-from services.runtime.streams import Change, Loaded, Outcome, Streams, refusals
+from services.runtime.streams import (
+    Change,
+    Loaded,
+    Outcome,
+    Streams,
+    chained,
+    refusals,
+    wall_clock,
+)
 
 STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
 PLAYER = stored.Metadata(actor="player").SerializeToString(deterministic=True)
@@ -45,6 +53,9 @@ def decider(pace: Pace) -> Decider[State, domain.GameCommand, Event]:
         plan=lambda before, after: plan(before, after, pace),
         restamp=restamp,
     )
+
+
+Deadline = Callable[[State], int | None]
 
 
 def _deadline(state: State) -> int | None:
@@ -72,6 +83,11 @@ class Games:
         self._outages = outages
         self._changed: list[Callable[[Change[State]], None]] = []
         self._streams = Streams(store, decider, published=self._published, cached=cached)
+
+    def now(self) -> int:
+        """The database's clock, Unix microseconds, as far as this machine can tell without asking:
+        for what is shown, never for what is decided."""
+        return wall_clock() + self._outages.ahead_us
 
     def on_change(self, tell: Callable[[Change[State]], None]) -> None:
         """Call `tell` after every append made here."""
@@ -131,26 +147,17 @@ class Games:
     ) -> Outcome[State]:
         """Carry out a player's command once.
 
-        A move that an outage made late is taken, once its clock has been credited. The fingerprint
-        of a plain request would tell a card that was dropped face down (AZI-7) to whoever reads the
-        log and tries all; so it is keyed with a secret of the game that is never laid open.
+        The fingerprint of a plain request would tell a card that was dropped face down (AZI-7) to
+        whoever reads the log and tries all; so it is keyed with a secret of the game that is never
+        laid open.
         """
-        change = partial(
-            self._transact,
+        return await self._transact(
             state.game_id,
             command,
             request_id=f"{seat}/{_request_id(request)}",
             body_hash=fingerprint(request, state.bot_seed),
             metadata=PLAYER,
         )
-        try:
-            return await change()
-        except Refused as refused:
-            if not isinstance(command, domain.Play) or refused.reason != "DEADLINE_PASSED":
-                raise
-            if not await self.credit(state.game_id, command.turn):
-                raise
-        return await change()
 
     async def act(
         self,
@@ -212,9 +219,28 @@ class Games:
 
     async def missed(self, game_id: UUID, seen: int, version: int) -> list[Change[State]]:
         """The appends after the version `seen`, the end of one, up to `version`."""
-        rows = await self.rows(game_id, limit=version)
-        changes = self._streams.changes(self._streams.nothing, rows)
+        changes = await self.appends(game_id, self.nothing, version)
         return [change for change in changes if change.before.version >= seen]
+
+    async def appends(
+        self, game_id: UUID, known: Loaded[State], version: int
+    ) -> list[Change[State]]:
+        """The appends after what is known of a game up to a version, the end of one.
+
+        Raises Refused as `load` does; LOG_DAMAGED also where they do not follow what is known.
+        """
+        rows = await self.rows(game_id, known.version, version - known.version)
+        changes: list[Change[State]] = []
+        with refusals():
+            async for group in each(appends(rows)):
+                last = changes[-1].after if changes else known
+                changes += self._streams.changes(last, chained(game_id, last, list(group)))
+        return changes
+
+    @property
+    def nothing(self) -> Loaded[State]:
+        """A game that does not exist."""
+        return self._streams.nothing
 
     async def history(
         self, state: State, viewer: int | None, after: int = 0
@@ -235,6 +261,42 @@ class Games:
         body_hash: bytes,
         metadata: bytes,
     ) -> Outcome[State]:
+        """Carry out a command once.
+
+        A move after the turn time is taken as long as its seat's time bank lasts, or where an
+        outage made it late: that is found out and credited first, so no bank pays for it.
+        """
+        change = partial(
+            self._change,
+            game_id,
+            command,
+            request_id=request_id,
+            body_hash=body_hash,
+            metadata=metadata,
+        )
+        if not isinstance(command, domain.Play):
+            return await change(None)
+        try:
+            return await change(_deadline)
+        except Refused as refused:
+            if refused.reason != "DEADLINE_PASSED":
+                raise
+            credited = await self.credit(game_id, command.turn)
+            if not credited and not (await self.load(game_id, known=0)).state.banks:
+                raise
+        seat = command.seat
+        return await change(lambda state: state.deadline_of(seat))
+
+    async def _change(
+        self,
+        game_id: UUID,
+        command: domain.GameCommand,
+        deadline: Deadline | None,
+        *,
+        request_id: str,
+        body_hash: bytes,
+        metadata: bytes,
+    ) -> Outcome[State]:
         try:
             with refused_if_sealed():
                 outcome = await self._streams.transact(
@@ -243,7 +305,7 @@ class Games:
                     request_id=request_id,
                     body_hash=body_hash,
                     metadata=metadata,
-                    deadline=_deadline if isinstance(command, domain.Play) else None,
+                    deadline=deadline,
                 )
         except Refused as refused:
             if refused.reason == STORE_UNAVAILABLE:

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from engines import durak
 from services.game import views
 from services.game.audit import Fault, replay
+from services.game.delays import Delays
 from services.game.games import Games
 from services.game.model import Stage, State
 from services.game.pacing import AT_ONCE
@@ -35,6 +36,7 @@ class Listing:
     """Pages of games, newest first. `key` signs page tokens."""
 
     games: Games
+    delays: Delays
     key: bytes
 
     async def page(
@@ -54,7 +56,7 @@ class Listing:
         )
         response, last = game_pb2.ListGamesResponse(), before
         for head in heads[:look]:
-            shown = await self._summary(head, tag)
+            shown = await self._summary(head, tag, caller)
             last = head.stream
             if _wanted(shown, request):
                 response.games.append(shown)
@@ -64,11 +66,16 @@ class Listing:
             response.next_page_token = seal_page(self.key, "games", bound, (str(last),))
         return response
 
-    async def _summary(self, head: Head, tag: str) -> game_pb2.GameSummary:
-        """A game in a list; one whose record cannot be read keeps nobody from the others."""
+    async def _summary(self, head: Head, tag: str, caller: Caller) -> game_pb2.GameSummary:
+        """A game in a list as far as the caller may see it; one whose record cannot be read keeps
+        nobody from the others."""
         try:
             loaded = await self.games.load(head.stream, known=head.version)
+            viewer = loaded.state.seat_of(caller.subject)
+            loaded = await self.delays.seen(loaded, viewer)
         except Refused as refused:
+            if refused.reason == "NOT_SHOWN_YET":
+                return game_pb2.GameSummary(game_id=str(head.stream))
             if refused.reason not in UNREADABLE:
                 raise
             return game_pb2.GameSummary(game_id=str(head.stream), version=head.version)

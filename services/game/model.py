@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from engines.cards import Card
-from services.kernel.seats import AbsentPolicy, BotLevel
+from services.kernel.seats import BOT_AFTER_USUAL, AbsentPolicy, BotLevel
 
 NO_GAME = UUID(int=0)
 
@@ -243,6 +243,11 @@ class Seat:
         """Whether the server asks a bot for this seat's moves now."""
         return self.bot_level is not None or self.bot_plays or self.left
 
+    @property
+    def is_away(self) -> bool:
+        """Whether the player has missed turns since he last moved or said that he is back."""
+        return self.bot_plays or self.missed > 0
+
 
 @dataclass(frozen=True, slots=True)
 class OpenDeal:
@@ -291,6 +296,9 @@ class State:
     """Time credited to the present decision for outages."""
     credits: int = 0
     """How often the present decision was credited."""
+    banks: tuple[int, ...] = ()
+    """What is left of each seat's time bank, microseconds, the present decision left aside; empty
+    where there are none."""
     result: Result | None = None
 
     @property
@@ -315,9 +323,21 @@ class State:
 
     @property
     def deadline(self) -> int | None:
-        """When the present decision's time is up, or None."""
+        """When the turn time of the present decision is up and time banks begin to run, or None."""
         if self.stage is Stage.PLAYING:
             return self.turn_at + (self.turn_ms + self.credit_ms) * 1_000
+        return None
+
+    def deadline_of(self, seat: int) -> int | None:
+        """When a seat that is asked now has no time left, its time bank included, or None."""
+        deadline = self.deadline
+        return deadline + self.banks[seat] if deadline is not None and self.banks else deadline
+
+    @property
+    def takeover_after(self) -> int | None:
+        """After how many turns missed in a row a bot takes over; None where none does."""
+        if self.absent_policy is AbsentPolicy.BOT:
+            return self.bot_after or BOT_AFTER_USUAL
         return None
 
     @property

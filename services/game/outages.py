@@ -27,6 +27,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from services.runtime.database import database_now, read, write
 from services.runtime.store.api import StoreUnavailable
+from services.runtime.streams import wall_clock
 
 metadata = MetaData()
 lifeline = Table(
@@ -76,6 +77,8 @@ class Outages:
     engine: AsyncEngine
     longest_ms: int
     clock: Callable[[], float] = time.monotonic
+    ahead_us: int = 0
+    """How far the database's clock was ahead of this machine's at the latest beat, microseconds."""
     _refusals: dict[UUID, Refusal] = field(default_factory=dict)
     _over: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -102,6 +105,7 @@ class Outages:
         """
         async with write(self.engine) as connection:
             now = await database_now(connection)
+            self.ahead_us = now - wall_clock()
             row = select(lifeline.c.at).with_for_update()
             last = (await connection.execute(row)).scalar_one()
             if last != NEVER and now - last > self.longest_ms * 1_000:

@@ -5,7 +5,6 @@ doing it twice has the effect of once.
 """
 
 import asyncio
-import hmac
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,18 +13,17 @@ from uuid import UUID
 import structlog
 from kozyr.ai.v1 import ai_pb2
 from kozyr.game.events.v1 import game_pb2 as stored
-from kozyr.game.v1 import variant_pb2, view_pb2
+from kozyr.game.v1 import view_pb2
 from kozyr.lobby.v1 import lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2
 
-from engines import rami
-from engines.shuffle import framed
 from services.game import domain, views
 from services.game.endings import Endings
 from services.game.games import Games
 from services.game.model import Stage, State
 from services.game.pacing import Pace
 from services.game.peers import Peers
+from services.game.questions import question
 from services.game.requests import move_of
 from services.game.results import bank_flows
 from services.game.rulebook import engine_for
@@ -108,9 +106,10 @@ class Reactions:
         if await self.games.credit(row.stream, turn):
             return
         state = (await self.games.load(row.stream)).state
-        if state.turn != turn or state.deadline is None or row.key != deadline_key(state, seat):
+        deadline = state.deadline_of(seat)
+        if state.turn != turn or deadline is None or row.key != deadline_key(state, seat):
             return
-        early_us = state.deadline - await self.games.store.now()
+        early_us = deadline - await self.games.store.now()
         await asyncio.sleep(max(0, early_us) / 1_000_000)
         await self._act(row, domain.Expire(seat, turn), stored.Metadata(actor="server"))
 
@@ -140,10 +139,8 @@ class Reactions:
             except Refused as refused:
                 if refused.kind is Kind.UNAVAILABLE or refused.reason == "CONTENDED":
                     raise
-                late = refused.reason == "DEADLINE_PASSED"
-                if late and await self.games.credit(row.stream, turn):
-                    continue
-                if late:  # the row was taken up late; the deadline's own move follows
+                if refused.reason == "DEADLINE_PASSED":
+                    # the row was taken up late; the deadline's own move follows
                     log.warning("bot_move_late", game=str(row.stream), seat=seat)
                 elif _is_asked((await self.games.load(row.stream)).state, seat, turn):
                     # The deadline's own move follows; no bot must get here by its choice.
@@ -160,15 +157,7 @@ class Reactions:
 
     async def _question(self, state: State, seat: int, head: bytes) -> ai_pb2.ChooseMoveRequest:
         level = state.seats[seat].bot_level or ABSENT_LEVEL
-        # No bot looks further back than the deal in play in Rami, whose matches are long.
-        after = state.deals[-1].version - 1 if state.variant == rami.NAME else 0
-        decision = framed(b"bot", state.version.to_bytes(8, "big"), seat.to_bytes(1, "big"))
-        return ai_pb2.ChooseMoveRequest(
-            view=views.game_view(state, seat, head),
-            history=await self.games.history(state, seat, after),
-            level=variant_pb2.BotLevel.ValueType(level),
-            seed=hmac.digest(state.bot_seed, decision, "sha256"),
-        )
+        return await question(self.games, state, seat, head, level, b"bot")
 
     async def _end(self, row: Claimed) -> None:
         """Pay the game out and tell its table, in this order.

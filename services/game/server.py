@@ -25,11 +25,13 @@ from services.game.auditors import Auditors
 from services.game.checkpoints import Checkpointer
 from services.game.compensating import Compensating
 from services.game.connections import Connections
+from services.game.delays import Delays
 from services.game.disputes import DISPUTE_VERSION
 from services.game.endings import Endings
 from services.game.evidence import Evidence
 from services.game.forgetting import Forgetting
 from services.game.games import Games, decider
+from services.game.hints import Hints
 from services.game.histories import HistoryServicer
 from services.game.kept import NAME, KeptNote
 from services.game.listing import Listing
@@ -113,16 +115,19 @@ async def compose(process: Process) -> Service:
     relay, partitions = Relay(engine, feed), Partitions(engine)
     if engine.dialect.name == "postgresql":
         games.on_change(lambda change: relay.tell(change.stream, change.after.version))
-    steps = Steps(games)
-    watching = Watching(games, steps, process.drain, process.seal_key, settings.heartbeat_ms)
+    steps, delays = Steps(games), Delays(games)
+    watching = Watching(
+        games, steps, delays, process.drain, process.seal_key, settings.heartbeat_ms
+    )
 
     connections = Connections(engine)
-    listing = Listing(games, process.seal_key)
+    listing = Listing(games, delays, process.seal_key)
     shares = Shares(engine, process.seal_key, settings.share_keep_ms)
+    hints = Hints(games, peers, settings)
 
     def add(server: grpc.aio.Server) -> None:
         servicer = GameServicer(
-            games, listing, watching, peers, settings, key, accesses, connections
+            games, listing, watching, hints, peers, settings, key, accesses, connections
         )
         game_pb2_grpc.add_GameServiceServicer_to_server(servicer, server)
         verdicts = Verdicts(engine, store, peers, auditors, disputes)

@@ -10,8 +10,10 @@ from kozyr.game.v1 import game_pb2, game_pb2_grpc, view_pb2
 from services.game import domain, receipts, requests, views
 from services.game.accesses import Accesses
 from services.game.connections import Connections
+from services.game.delays import delay_of
 from services.game.export import CHUNK_BYTES
 from services.game.games import Games
+from services.game.hints import Hints
 from services.game.listing import Listing
 from services.game.model import State
 from services.game.peers import Peers
@@ -33,6 +35,7 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         games: Games,
         listing: Listing,
         watching: Watching,
+        hints: Hints,
         peers: Peers,
         settings: Settings,
         key: Ed25519PrivateKey,
@@ -42,6 +45,8 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         self._games = games
         self._listing = listing
         self._watching = watching
+        self._delays = watching.delays
+        self._hints = hints
         self._peers = peers
         self._settings = settings
         self._key = key
@@ -75,7 +80,10 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         loaded = await self._load(request.game_id)
         viewer = viewer_of(loaded.state, caller())
         await self._accesses.note(loaded.state.game_id)
-        response = game_pb2.GetGameResponse(view=views.game_view(loaded.state, viewer, loaded.hash))
+        now = None if delay_of(loaded.state, viewer) else self._games.now()
+        loaded = await self._delays.seen(loaded, viewer)
+        view = views.game_view(loaded.state, viewer, loaded.hash, now)
+        response = game_pb2.GetGameResponse(view=view)
         if request.history:
             response.history.extend(await self._games.history(loaded.state, viewer))
         return response
@@ -118,10 +126,12 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         command = domain.Play(seat, request.turn, move)
         outcome = await self._games.play(loaded.state, seat, command, request)
         version = outcome.appended.version
-        view = self._watching.steps.view(loaded.state.game_id, version, seat)
+        now = self._games.now()
+        view = self._watching.steps.view(loaded.state.game_id, version, seat, now)
         if view is None:
             common = views.common_octets(outcome.state, outcome.appended.events[-1].hash)
-            view = common + views.own_octets(outcome.state, seat)
+            clock = views.clock_octets(outcome.state, now)
+            view = common + clock + views.own_octets(outcome.state, seat)
         return nested(game_pb2.SubmitMoveResponse.VIEW_FIELD_NUMBER, view)
 
     async def LeaveGame(
@@ -132,6 +142,23 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         seat = seat_of(loaded.state, caller())
         outcome = await self._games.play(loaded.state, seat, domain.LeaveSeat(seat), request)
         return game_pb2.LeaveGameResponse(view=self._view(outcome, seat))
+
+    async def ReturnToSeat(
+        self, request: game_pb2.ReturnToSeatRequest, context: Any
+    ) -> game_pb2.ReturnToSeatResponse:
+        """Play for oneself again."""
+        loaded = await self._seated(request.game_id)
+        seat = seat_of(loaded.state, caller())
+        outcome = await self._games.play(loaded.state, seat, domain.Return(seat), request)
+        return game_pb2.ReturnToSeatResponse(view=self._view(outcome, seat))
+
+    async def GetHint(
+        self, request: game_pb2.GetHintRequest, context: Any
+    ) -> game_pb2.GetHintResponse:
+        """A bot's advice to the player who is asked."""
+        loaded = await self._load(request.game_id)
+        seat = seat_of(loaded.state, caller())
+        return await self._hints.hint(loaded, seat, request, caller())
 
     async def WatchGame(
         self, request: game_pb2.WatchGameRequest, context: Any
@@ -150,9 +177,10 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
         self, request: game_pb2.GetReceiptRequest, context: Any
     ) -> AsyncIterator[game_pb2.GetReceiptResponse]:
         """What the caller may know of the game, signed, in pieces that fit into a message."""
-        state = (await self._load(request.game_id)).state
-        viewer, auditor = viewer_of(state, caller()), caller().role is Role.OPERATOR
-        await self._accesses.note(state.game_id)
+        loaded = await self._load(request.game_id)
+        viewer, auditor = viewer_of(loaded.state, caller()), caller().role is Role.OPERATOR
+        await self._accesses.note(loaded.state.game_id)
+        state = (await self._delays.seen(loaded, viewer)).state
         rows = await self._games.rows(state.game_id, 0, state.version)
         document = await asyncio.to_thread(
             receipts.document, self._key, state, rows, viewer, auditor=auditor
@@ -161,7 +189,8 @@ class GameServicer(game_pb2_grpc.GameServiceServicer):
             yield game_pb2.GetReceiptResponse(chunk=document[start : start + CHUNK_BYTES])
 
     def _view(self, outcome: Outcome[State], seat: int) -> view_pb2.GameView:
-        return views.game_view(outcome.state, seat, outcome.appended.events[-1].hash)
+        head = outcome.appended.events[-1].hash
+        return views.game_view(outcome.state, seat, head, self._games.now())
 
     async def _seated(self, game_id: str) -> Loaded[State]:
         """The game at any of its versions, from memory if it is there: who sits where never

@@ -7,7 +7,7 @@ to be told, and kept under nothing but who looks: a seat, or None for all who ha
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,7 @@ from weakref import ref
 from kozyr.game.v1 import game_pb2
 
 from services.game import codec, views
+from services.game.delays import Past, asks
 from services.game.games import Games
 from services.game.model import Event, State
 from services.kernel.envelope import Recorded
@@ -26,6 +27,9 @@ from services.runtime.wire.framing import nested, numeral
 
 LINKED_MAX = 64
 """A watcher more than so many appends behind is not waited for: it gets a snapshot."""
+
+CLOCK_KEPT_US = 50_000
+"""So long a clock that was read is told to others as well, microseconds."""
 
 RESPONSE_STEP = game_pb2.WatchGameResponse.STEP_FIELD_NUMBER
 STEP_FROM = game_pb2.Step.FROM_VERSION_FIELD_NUMBER
@@ -68,11 +72,19 @@ class Step:
     lost: bool = False
     _shared: views.Shared | None = None
     _public: list[Told] | None = None
+    _clock: bytes = b""
+    _clock_at: int = 0
     _views: dict[Viewer, bytes] = field(default_factory=dict)
-    _told: dict[Viewer, bytes] = field(default_factory=dict)
+    _happened: dict[Viewer, bytes] = field(default_factory=dict)
+    _told: dict[Viewer, tuple[bytes, bytes]] = field(default_factory=dict)
 
-    def view(self, viewer: Viewer) -> bytes:
-        """The game as this viewer sees it, a serialised `GameView`."""
+    def view(self, viewer: Viewer, now: int | None = None) -> bytes:
+        """The game as this viewer sees it, a serialised `GameView`; its clock is read at `now`
+        (microseconds) or little before, None: when the version was recorded."""
+        return self._timeless(viewer) + self._read_clock(now)
+
+    def _timeless(self, viewer: Viewer) -> bytes:
+        """The view but for its clock."""
         made = self._views.get(viewer)
         if made is None:
             state = self.loaded.state
@@ -81,16 +93,28 @@ class Step:
             made = self._views[viewer] = views.view_octets(self._shared, state, viewer)
         return made
 
-    def told(self, viewer: Viewer) -> bytes:
-        """What a watcher is sent of the append, a `WatchGameResponse` but for its token."""
+    def _read_clock(self, now: int | None) -> bytes:
+        """The clock, the same octets for all who are told at about the same time."""
+        at = self.loaded.recorded_at if now is None else now
+        if not self._clock or abs(at - self._clock_at) > CLOCK_KEPT_US:
+            self._clock, self._clock_at = views.clock_octets(self.loaded.state, at), at
+        return self._clock
+
+    def told(self, viewer: Viewer, now: int | None = None) -> bytes:
+        """What a watcher is sent of the append, a `WatchGameResponse` but for its token; `now` as
+        for `view`."""
+        clock = self._read_clock(now)
         made = self._told.get(viewer)
-        if made is None:
-            first, last = self.rows[0].version, self.rows[-1].version
-            between = numeral(STEP_FROM, first) + numeral(STEP_TO, last)
-            view = nested(STEP_VIEW, self.view(viewer))
-            step = b"".join((between, *self._happenings(viewer), view))
-            made = self._told[viewer] = nested(RESPONSE_STEP, step)
-        return made
+        if made is None or made[0] is not clock:
+            happened = self._happened.get(viewer)
+            if happened is None:
+                first, last = self.rows[0].version, self.rows[-1].version
+                between = numeral(STEP_FROM, first) + numeral(STEP_TO, last)
+                happened = b"".join((between, *self._happenings(viewer)))
+                self._happened[viewer] = happened
+            view = nested(STEP_VIEW, self._timeless(viewer) + clock)
+            made = self._told[viewer] = (clock, nested(RESPONSE_STEP, happened + view))
+        return made[1]
 
     def _happenings(self, viewer: Viewer) -> Iterator[bytes]:
         """What happened: as everybody is told, where this viewer is shown what everybody is."""
@@ -108,12 +132,23 @@ class Step:
 
 @dataclass(slots=True)
 class Course:
-    """A game that is watched here: its latest step, and those that somebody may still need."""
+    """A game that is watched here: its latest step, and those that somebody may still need.
+
+    `shown` is the latest that its watchers are told of: `delay` decisions ago while the game runs.
+    Of the steps after it, `later` asked for a new decision, of `ahead` in all.
+    """
 
     last: Step
+    delay: int = 0
+    shown: Step = field(init=False)
+    later: int = 0
+    ahead: int = 0
     watchers: int = 0
     recent: "deque[ref[Step]]" = field(default_factory=deque)
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.shown = self.last
 
     def push(self, change: Change[State]) -> None:
         """Take an append in, if it is the one that follows."""
@@ -121,10 +156,26 @@ class Course:
             return
         self.recent.append(ref(self.last))
         self.last.next = self.last = Step(change.after, change.rows)
-        if len(self.recent) > LINKED_MAX:
+        if self.delay and not change.after.state.ended:
+            self.ahead += 1
+            self.later += asks(change)
+            self._advance()
+        else:
+            self.shown, self.ahead = self.last, 0
+        if len(self.recent) - self.ahead > LINKED_MAX:
             behind = self.recent.popleft()()
             if behind is not None:
                 behind.next, behind.lost = None, True
+
+    def _advance(self) -> None:
+        """Show what is so many decisions old by now, and all before the first deal."""
+        while (after := self.shown.next) is not None:
+            asked = after.loaded.state.turn != self.shown.loaded.state.turn
+            if after.loaded.state.engine is not None and self.later - asked < self.delay:
+                return
+            self.shown = after
+            self.ahead -= 1
+            self.later -= asked
 
 
 class Steps:
@@ -132,8 +183,9 @@ class Steps:
 
     def __init__(self, games: Games) -> None:
         self._games = games
-        self._courses: dict[UUID, Course] = {}
-        self._gathered: dict[UUID, Course] | None = None
+        self._courses: dict[UUID, list[Course]] = {}
+        """Of a game one for those who see it live, one for those who are kept behind."""
+        self._gathered: set[UUID] | None = None
         """Games that are about to be read together."""
         self._reading: asyncio.Task[None]
         games.on_change(self._made_here)
@@ -143,19 +195,31 @@ class Steps:
         """How many games are watched here."""
         return len(self._courses)
 
+    def course(self, game_id: UUID, delay: int = 0) -> Course | None:
+        """The game's course if somebody here watches it, live or so many decisions behind."""
+        courses = self._courses.get(game_id, ())
+        return next((course for course in courses if course.delay == delay), None)
+
     @contextmanager
-    def watched_from(self, game_id: UUID, loaded: Loaded[State]) -> Iterator[Course]:
-        """A game's course for as long as somebody here watches it; it may be behind `loaded`."""
-        course = self._courses.get(game_id)
+    def watched_from(self, game_id: UUID, past: Past, delay: int = 0) -> Iterator[Course]:
+        """A game's course for as long as somebody here watches it; a new one begins with `past`, an
+        older one may be behind it."""
+        course = self.course(game_id, delay)
         if course is None:
-            course = self._courses[game_id] = Course(Step(loaded))
+            course = Course(Step(past.shown), delay)
+            for change in past.later:
+                course.push(change)
+            self._courses.setdefault(game_id, []).append(course)
         course.watchers += 1
         try:
             yield course
         finally:
             course.watchers -= 1
             if not course.watchers:
-                del self._courses[game_id]
+                courses = self._courses[game_id]
+                courses.remove(course)
+                if not courses:
+                    del self._courses[game_id]
 
     async def reach(self, game_id: UUID, course: Course, version: int) -> None:
         """Bring the course to a version; one reads for all, and for other games' watchers as well.
@@ -164,45 +228,52 @@ class Steps:
         """
         if course.last.loaded.version >= version:
             return
-        await self._read_with_others(game_id, course)
+        await self._read_with_others(game_id)
         if course.last.loaded.version >= version:
             return
         async with course.reading:
             if course.last.loaded.version < version:
-                await self._read({game_id: course})
+                await self._read((game_id,))
         if course.last.loaded.version < version:
             self._games.feed.forget(game_id, version)
             raise unavailable("STATE_BEHIND", "the database does not know that version yet")
 
-    async def _read_with_others(self, game_id: UUID, course: Course) -> None:
+    async def _read_with_others(self, game_id: UUID) -> None:
         """Read what is new of the game together with all games for which this is asked in the same
         turn of the loop: those that news from another replica names."""
         if self._gathered is None:
-            self._gathered = {}
+            self._gathered = set()
             self._reading = asyncio.create_task(self._read_gathered(self._gathered))
-        self._gathered[game_id] = course
+        self._gathered.add(game_id)
         await asyncio.shield(self._reading)
 
-    async def _read_gathered(self, gathered: dict[UUID, Course]) -> None:
+    async def _read_gathered(self, gathered: set[UUID]) -> None:
         await asyncio.sleep(0)
         self._gathered = None
         with suppress(Refused):  # of one of them; each is read by itself then
             await self._read(gathered)
 
-    async def _read(self, courses: Mapping[UUID, Course]) -> None:
-        known = {game_id: course.last.loaded for game_id, course in courses.items()}
+    async def _read(self, games: Iterable[UUID]) -> None:
+        known = {game: _oldest(courses) for game in games if (courses := self._courses.get(game))}
         for game_id, changes in (await self._games.since(known)).items():
             for change in changes:
-                courses[game_id].push(change)
+                self._push(game_id, change)
 
-    def view(self, game_id: UUID, version: int, viewer: Viewer) -> bytes | None:
-        """The view at a version, where it is the latest of a game that is watched here."""
-        course = self._courses.get(game_id)
+    def view(self, game_id: UUID, version: int, viewer: Viewer, now: int) -> bytes | None:
+        """The view at a version, its clock read at `now` (microseconds), where it is the latest of
+        a game that is watched here."""
+        course = self.course(game_id)
         if course is None or course.last.loaded.version != version:
             return None
-        return course.last.view(viewer)
+        return course.last.view(viewer, now)
 
     def _made_here(self, change: Change[State]) -> None:
-        course = self._courses.get(change.stream)
-        if course is not None:
+        self._push(change.stream, change)
+
+    def _push(self, game_id: UUID, change: Change[State]) -> None:
+        for course in self._courses.get(game_id, ()):
             course.push(change)
+
+
+def _oldest(courses: Iterable[Course]) -> Loaded[State]:
+    return min((course.last.loaded for course in courses), key=lambda loaded: loaded.version)

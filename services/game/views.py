@@ -4,7 +4,7 @@ A viewer is a seat number, or None for anybody without a seat. Everything here d
 that viewer may know.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 from uuid import UUID
@@ -46,23 +46,32 @@ HAPPENINGS = {
 }
 """Where each game's happenings stand in a `Happening`."""
 SEAT = view_pb2.GameView.SEAT_FIELD_NUMBER
+CLOCK = view_pb2.GameView.CLOCK_FIELD_NUMBER
 RESULTS: Mapper[Result, view_pb2.Result] = Mapper(Result, view_pb2.Result)
 
 
+LEFT_MS_MAX = 2**31 - 1
+"""The most that a clock shows, in milliseconds."""
 LASTING_KEPT = 4_096
 """Of how many games what seldom changes is kept as octets."""
 _LASTING: dict[UUID, tuple[tuple[Seat, ...], bytes]] = {}
 """By game: the seats it was made for, and the octets of `lasting_view`."""
 
 
-def game_view(state: State, viewer: int | None, head: bytes) -> view_pb2.GameView:
-    """The game as this viewer sees it at the state's version."""
-    return view_pb2.GameView.FromString(common_octets(state, head) + own_octets(state, viewer))
+def game_view(
+    state: State, viewer: int | None, head: bytes, now: int | None = None
+) -> view_pb2.GameView:
+    """The game as this viewer sees it at the state's version.
+
+    `now` (microseconds) is the moment its clock is read at; None for that of the version.
+    """
+    common = common_octets(state, head) + clock_octets(state, now)
+    return view_pb2.GameView.FromString(common + own_octets(state, viewer))
 
 
 def lasting_view(state: State) -> view_pb2.GameView:
-    """What all viewers see alike, of which a move mostly changes nothing: it depends on the game
-    and on `state.seats` alone."""
+    """What all viewers see alike, of which a move mostly changes nothing: it depends on how the
+    game was opened and on `state.seats` alone."""
     return view_pb2.GameView(
         game_id=str(state.game_id),
         table_id=state.table_id,
@@ -70,17 +79,20 @@ def lasting_view(state: State) -> view_pb2.GameView:
         rules=state.rules,
         seats=[_seat(seat) for seat in state.seats],
         server_seed_hash=state.server_seed_hash,
+        absent_policy=variant_pb2.AbsentPolicy.ValueType(state.absent_policy),
+        bot_after=state.takeover_after or 0,
+        spectator_delay=state.spectator_delay,
+        no_hints=state.no_hints,
     )
 
 
 def passing_view(state: State, head: bytes) -> view_pb2.GameView:
-    """The rest of what all viewers see alike."""
+    """The rest of what all viewers see alike, but for the clock."""
     view = view_pb2.GameView(
         version=state.version,
         head=head,
         stage=view_pb2.Stage.ValueType(state.stage),
         turn=state.turn,
-        clock=_clock(state),
         server_seed=state.server_seed if state.ended and state.laid_open else b"",
         recorded_time=timestamp(state.recorded_at),
     )
@@ -101,8 +113,8 @@ def own_octets(state: State, viewer: int | None) -> bytes:
 
 
 def common_octets(state: State, head: bytes) -> bytes:
-    """What all viewers see alike, serialised: octets of one message after those of another are
-    both merged."""
+    """What all viewers see alike but for the clock, serialised: octets of one message after those
+    of another are both merged."""
     game_id, seats = state.game_id, state.seats
     known = _LASTING.get(game_id)
     if known is None or known[0] is not seats:
@@ -135,7 +147,8 @@ def shared_view(state: State, head: bytes) -> Shared:
 
 
 def view_octets(shared: Shared, state: State, viewer: int | None) -> bytes:
-    """`game_view` serialised: what is public, and what this viewer's own view has beside it.
+    """`game_view` serialised, but for the clock: what is public, and what this viewer's own view
+    has beside it.
 
     What stands in the public octets is what a spectator is shown, and only where the viewer's own
     view says the same; the rest is made from that view alone.
@@ -202,9 +215,40 @@ def _seat(seat: Seat) -> view_pb2.GameSeat:
     )
 
 
-def _clock(state: State) -> view_pb2.Clock:
-    deadline = None if state.deadline is None else timestamp(state.deadline)
-    return view_pb2.Clock(deadline_time=deadline, turn_ms=state.turn_ms)
+def clock_octets(state: State, now: int | None) -> bytes:
+    """The clock of a view, serialised, read at `now` (microseconds; None: when the version was
+    recorded). All viewers see it alike."""
+    at = state.recorded_at if now is None else max(now, state.recorded_at)
+    deadline = state.deadline
+    clock = view_pb2.Clock(
+        deadline_time=None if deadline is None else timestamp(deadline),
+        turn_ms=state.turn_ms,
+        now_time=timestamp(at),
+        remaining_ms=0 if deadline is None else _left_ms(deadline, at),
+    )
+    if state.banks:
+        clock.time_bank_ms = state.time_bank_ms
+        clock.seats.extend(_seat_clocks(state, at))
+    return nested(CLOCK, clock.SerializeToString())
+
+
+def _seat_clocks(state: State, at: int) -> Iterator[view_pb2.SeatClock]:
+    asked = () if state.engine is None else engine_for(state.rules).to_act(state.engine)
+    for seat, bank in enumerate(state.banks):
+        deadline = state.deadline_of(seat)
+        if deadline is None or seat not in asked:
+            yield view_pb2.SeatClock(bank_ms=bank // 1_000)
+            continue
+        left = _left_ms(deadline, at)
+        yield view_pb2.SeatClock(
+            bank_ms=min(bank // 1_000, left),
+            deadline_time=timestamp(deadline),
+            remaining_ms=left,
+        )
+
+
+def _left_ms(moment: int, at: int) -> int:
+    return min(max(0, moment - at) // 1_000, LEFT_MS_MAX)
 
 
 def happening(rules: str, row: Recorded, event: Event, shown: Any) -> bytes | None:

@@ -5,15 +5,17 @@ gets a snapshot that says which versions it stands for. Messages are octets: wha
 all who see the same is shared (`steps.py`), and each watcher's own token follows it.
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from uuid import UUID
 
 from kozyr.game.v1 import game_pb2
 
 from services.game import views
+from services.game.delays import Delays, Past, delay_of, not_shown_yet
 from services.game.games import Games
-from services.game.steps import Step, Steps
+from services.game.steps import Course, Step, Steps
 from services.kernel.errors import unavailable
 from services.runtime.drain import Drain
 from services.runtime.seal import Sealer, open_token
@@ -33,6 +35,7 @@ class Watching:
 
     games: Games
     steps: Steps
+    delays: Delays
     drain: Drain
     key: bytes
     heartbeat_ms: int = HEARTBEAT_MS
@@ -47,14 +50,23 @@ class Watching:
     async def follow(
         self, game_id: UUID, subject: str, viewer: int | None, seen: int | None
     ) -> AsyncIterator[bytes]:
-        """The messages from after `seen` on; ends with the game, or when the process drains."""
+        """The messages from after `seen` on; ends with the game, or when the process drains.
+
+        Who is kept behind is told everything as late; raises Refused NOT_SHOWN_YET.
+        """
         sealer = Sealer(self.key, "watch", (str(game_id), subject))
-        signed = Signed(sealer, self.heartbeat_ms)
         loaded = await self.games.load(game_id)
-        with self.steps.watched_from(game_id, loaded) as course:
+        delay = delay_of(loaded.state, viewer)
+        signed = Signed(sealer, self.heartbeat_ms, None if delay else self.games.now)
+        past = Past(loaded)
+        if delay and self.steps.course(game_id, delay) is None:
+            past = await self.delays.past(loaded, delay)
+        with self.steps.watched_from(game_id, past, delay) as course:
             await self.steps.reach(game_id, course, loaded.version)
-            step = course.last
+            step = course.shown
             version = step.loaded.version
+            if not version:
+                raise not_shown_yet()
             silent = seen == version
             if seen is None or seen > version or version - seen > STEPS_MAX:
                 first = 1 if seen is None or seen > version else seen + 1
@@ -63,39 +75,53 @@ class Watching:
                 for change in await self.games.missed(game_id, seen, version):
                     yield signed.step(Step(change.after, change.rows), viewer)
             while not self.drain.started.is_set():
-                while (following := step.next) is not None:
+                while step is not course.shown and (following := step.next) is not None:
                     step, silent = following, False
                     yield signed.step(step, viewer)
                 if step.lost:
-                    first, step, silent = step.loaded.version + 1, course.last, False
+                    first, step, silent = step.loaded.version + 1, course.shown, False
                     yield signed.snapshot(step, viewer, first)
                     continue
                 if step.loaded.state.ended:
                     return
-                version = step.loaded.version
                 if silent:  # who took the stream up learns at once that this replica lives
-                    yield signed.heartbeat(version)
-                news = await self.games.feed.wait(game_id, version, self.heartbeat_ms / 1000)
-                await self.steps.reach(game_id, course, news)
-                silent = news == version and not self.drain.started.is_set()
+                    yield signed.heartbeat(step.loaded.version)
+                silent = await self._silence(game_id, course, step)
         raise unavailable("DRAINING", "this replica is going away; resume with the last token")
+
+    async def _silence(self, game_id: UUID, course: Course, step: Step) -> bool:
+        """Wait until there is something to show after a step; whether it is time to say that there
+        is not. What happens meanwhile and is not shown changes nothing."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + self.heartbeat_ms / 1_000
+        while step is course.shown:
+            latest = course.last.loaded.version
+            news = await self.games.feed.wait(game_id, latest, until - clock())
+            await self.steps.reach(game_id, course, news)
+            if self.drain.started.is_set():
+                return False
+            if news == latest:
+                return step is course.shown
+        return False
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A watcher's messages with what it takes to go on after them."""
+    """A watcher's messages with what it takes to go on after them. `now` reads the clock that views
+    show (microseconds), None where they show the past."""
 
     sealer: Sealer
     heartbeat_ms: int
+    now: Callable[[], int] | None = None
 
     def step(self, step: Step, viewer: int | None) -> bytes:
         """One append."""
-        return step.told(viewer) + self._sign(step.loaded.version)
+        return step.told(viewer, self._now()) + self._sign(step.loaded.version)
 
     def snapshot(self, step: Step, viewer: int | None, first: int) -> bytes:
         """A version that stands for all from `first` on."""
         loaded = step.loaded
-        view = views.game_view(loaded.state, viewer, loaded.hash)
+        view = views.game_view(loaded.state, viewer, loaded.hash, self._now())
         message = Message(snapshot=game_pb2.Snapshot(from_version=first, view=view))
         return message.SerializeToString() + self._sign(loaded.version)
 
@@ -103,6 +129,9 @@ class Signed:
         """Nothing new."""
         message = Message(heartbeat=game_pb2.Heartbeat(version=version))
         return message.SerializeToString() + self._sign(version)
+
+    def _now(self) -> int | None:
+        return None if self.now is None else self.now()
 
     def _sign(self, version: int) -> bytes:
         token = nested(Message.RESUME_TOKEN_FIELD_NUMBER, self.sealer.seal((version,)))

@@ -26,7 +26,7 @@ def due_work(state: State, pace: Pace) -> dict[tuple[str, str], int]:
         case Stage.PLAYING:
             work = {}
             for seat in engine_for(state.rules).to_act(state.engine):
-                work["turn", deadline_key(state, seat)] = _left_ms(state)
+                work["turn", deadline_key(state, seat)] = _left_ms(state, seat)
                 if state.seats[seat].is_bot:
                     work["bot", f"{seat}.{state.turn}"] = pace.ask_ms(state, seat)
             return work
@@ -41,9 +41,9 @@ def deadline_key(state: State, seat: int) -> str:
     return f"{seat}.{state.turn}.{state.credits}"
 
 
-def _left_ms(state: State) -> int:
-    """Milliseconds from the state's latest event to the deadline, never rounded down."""
-    deadline = state.deadline or state.recorded_at
+def _left_ms(state: State, seat: int) -> int:
+    """Milliseconds from the state's latest event to the seat's deadline, never rounded down."""
+    deadline = state.deadline_of(seat) or state.recorded_at
     return max(0, -(-(deadline - state.recorded_at) // 1_000))
 
 

@@ -19,9 +19,9 @@ class Decider(Generic[S, C, E]):
     changes nothing. `evolve(state, event, at)` is total; `at` is the event's `recorded_at`.
     `plan(before, after)` says what the append does beside its events.
 
-    `restamp(state, at, to)` is the state that would have been had its latest events been recorded
-    at `to` and not `at`, a moment later than any other in it. Where there is none, events are
-    folded again once their time is known.
+    `restamp(before, after, at, to)` is the state that would have been after `before` had the append
+    been recorded at `to` and not `at`, a moment later than any in `before`. Where there is none,
+    events are folded again once their time is known.
     """
 
     initial: S
@@ -30,7 +30,7 @@ class Decider(Generic[S, C, E]):
     encode: Callable[[E], NewEvent]
     decode: Callable[[Recorded], E]
     plan: Callable[[S, S], Plan]
-    restamp: Callable[[S, int, int], S] | None = None
+    restamp: Callable[[S, S, int, int], S] | None = None
 
 
 def fold(decider: Decider[S, C, E], state: S, rows: Iterable[Recorded]) -> S:

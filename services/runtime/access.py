@@ -66,6 +66,8 @@ GAME: Mapping[str, Access] = {
     "/kozyr.game.v1.GameService/RevealSeed": allow("player"),
     "/kozyr.game.v1.GameService/SubmitMove": allow("player"),
     "/kozyr.game.v1.GameService/LeaveGame": allow("player"),
+    "/kozyr.game.v1.GameService/ReturnToSeat": allow("player"),
+    "/kozyr.game.v1.GameService/GetHint": allow("player", cost=5),
     "/kozyr.game.v1.GameService/WatchGame": allow(
         "player", "operator", cost=2, dear=("resume_token", 5)
     ),

@@ -70,6 +70,12 @@ LIMITS: tuple[Limit, ...] = (
         together=True,
     ),
     Limit(
+        "hints",
+        "RATE_LIMITED",
+        "hints of a player in a minute",
+        ("hints_per_minute",),
+    ),
+    Limit(
         "talk_player",
         "RATE_LIMITED",
         "lines of a player at a table",

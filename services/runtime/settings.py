@@ -341,6 +341,9 @@ class Settings(BaseSettings):
         description="Who sits at a waiting table and is not ready for this long loses his seat.",
     )
 
+    hints_per_minute: int = Field(
+        default=12, ge=1, le=6_000, description="Hints a player may ask of a game replica a minute."
+    )
     ai_workers: int = Field(
         default=2, ge=1, le=64, description="Processes that think about bots' moves."
     )

@@ -280,7 +280,8 @@ class Streams(Generic[S, C, E]):
         if restamp is None:
             state = fold(self._decider, proposal.before.state, appended.events)
         else:
-            state = restamp(proposal.after, proposal.at, last.recorded_at)
+            before = proposal.before.state
+            state = restamp(before, proposal.after, proposal.at, last.recorded_at)
         after = Loaded(state, last.version, last.hash, last.recorded_at)
         self._keep(last.stream, after)
         self._published(Change(proposal.before, appended.events, after, proposal.append.plan))

@@ -6,7 +6,7 @@ from typing import Any, cast
 from kozyr.game.v1 import variant_pb2, view_pb2
 
 from engines import durak
-from services.cli.online import OnlineTable, last_deal
+from services.cli.online import OnlineTable, clock_text
 from services.cli.pictures.look import Look
 from services.game import views
 from tests.services.game.logs import GAME_ID, dealt
@@ -38,10 +38,13 @@ async def test_a_move_is_made_in_the_decision_that_was_shown() -> None:
     assert recorder.made == [(str(GAME_ID), shown.turn)]
 
 
-def test_a_hint_is_asked_with_the_deal_in_play() -> None:
-    """A whole Rami match would be more than a request may hold; other games are told whole."""
-    match = [view_pb2.Happening(version=n) for n in range(1, 9)]
-    for deal in (2, 5):
-        match[deal].rami.round_dealt.round = deal
-    assert [h.version for h in last_deal(match)] == [6, 7, 8]
-    assert list(last_deal(match[:2])) == match[:2]
+def test_a_clock_is_told_as_the_view_brought_it() -> None:
+    """Without a look at this machine's clock: the turn time, then the player's own bank."""
+    log = dealt("durak", 2, turn_ms=30_000, time_bank_ms=60_000)
+    seat = log.state.engine.attacker
+    for after_s, said in ((0, "30 s left, 60 s in the bank"), (45, "0 s left, 45 s in the bank")):
+        at = log.state.recorded_at + after_s * 1_000_000
+        assert clock_text(views.game_view(log.state, seat, b"", at)) == said
+    assert clock_text(views.game_view(log.state, None, b"")) == "30 s left"
+    assert clock_text(views.game_view(dealt("durak", 2).state, 0, b"")) == "30 s left"
+    assert clock_text(view_pb2.GameView()) == ""

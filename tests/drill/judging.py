@@ -149,7 +149,7 @@ class Judge:
                 had = at - before.turn_at - lost
                 if had + lost_most < before.turn_ms * 1_000:
                     self.found.fault("timed out by an outage", f"{where}: had {had // 1000} ms")
-                if at < (before.deadline or 0):
+                if at < (before.deadline_of(seat) or 0):
                     self.found.fault("timed out before the deadline", where)
 
     async def _audit(self, game_id: str) -> None:

@@ -34,6 +34,7 @@ from tests.e2e.house import (
     until,
 )
 from tests.rpcs import path, rpcs
+from tests.services.game.stopped import still
 
 Code = grpc.StatusCode
 VARIANTS = ("azi", "durak", "rami")
@@ -56,7 +57,7 @@ class Scene:
 
     async def view(self, player: Player, variant: str) -> view_pb2.GameView:
         """The running game of a kind as a player sees it."""
-        return await player.view(self.running[variant])
+        return still(await player.view(self.running[variant]))
 
     async def mover(self, variant: str) -> tuple[Player, Player, view_pb2.GameView]:
         """Whose turn it is, the other player, and the mover's view."""
@@ -266,9 +267,9 @@ async def test_a_double_submit_acts_once(scene: Scene, variant: str) -> None:
     """The first answer again; another body, another turn or another RPC under the id is refused."""
     mover, _, view = await scene.mover(variant)
     request = play(view, f"{variant}~".ljust(64, "x"))
-    first = await scene.ask("SubmitMove", request, mover)
-    assert first.code is Code.OK
-    assert await scene.ask("SubmitMove", request, mover) == first
+    answers = [await scene.ask("SubmitMove", request, mover) for _ in range(2)]
+    replies = [game_pb2.SubmitMoveResponse.FromString(each.reply) for each in answers]
+    assert still(replies[0].view) == still(replies[1].view) != view_pb2.GameView()
     after = await scene.view(mover, variant)
     request.turn += 1
     leave = game_pb2.LeaveGameRequest(request_id=request.request_id, game_id=request.game_id)
@@ -287,6 +288,8 @@ def about(game_id: str) -> dict[str, Any]:
         "RevealSeed": game_pb2.RevealSeedRequest(request_id="r", game_id=game_id, seed=bytes(32)),
         "SubmitMove": game_pb2.SubmitMoveRequest(request_id="s", game_id=game_id, turn=1),
         "LeaveGame": game_pb2.LeaveGameRequest(request_id="l", game_id=game_id),
+        "ReturnToSeat": game_pb2.ReturnToSeatRequest(request_id="b", game_id=game_id),
+        "GetHint": game_pb2.GetHintRequest(game_id=game_id, turn=1),
         "WatchGame": game_pb2.WatchGameRequest(game_id=game_id),
         "GetReceipt": game_pb2.GetReceiptRequest(game_id=game_id),
         "ReplayOwnGame": history_pb2.ReplayOwnGameRequest(game_id=game_id),
@@ -332,16 +335,13 @@ async def test_a_finished_game_takes_nothing_more(scene: Scene) -> None:
     durak_move.game_id = scene.finished
     durak_move.turn = view.turn
     durak_move.move.durak.take.SetInParent()
-    late = {
-        "SubmitMove": (durak_move, "GAME_OVER"),
-        "LeaveGame": (about(scene.finished)["LeaveGame"], "GAME_OVER"),
-        "CommitSeed": (about(scene.finished)["CommitSeed"], "SEEDS_CLOSED"),
-        "RevealSeed": (about(scene.finished)["RevealSeed"], "SEEDS_CLOSED"),
-    }
-    for name, (request, reason) in late.items():
-        answer = await scene.ask(name, request, scene.one)
+    late = {**about(scene.finished), "SubmitMove": durak_move}
+    over = dict.fromkeys(("SubmitMove", "LeaveGame", "ReturnToSeat", "GetHint"), "GAME_OVER")
+    closed = dict.fromkeys(("CommitSeed", "RevealSeed"), "SEEDS_CLOSED")
+    for name, reason in {**over, **closed}.items():
+        answer = await scene.ask(name, late[name], scene.one)
         assert (answer.code, answer.reason) == (Code.FAILED_PRECONDITION, reason), name
-    assert await scene.one.view(scene.finished) == view
+    assert still(await scene.one.view(scene.finished)) == still(view)
 
 
 async def test_seeds_come_in_their_time_and_shape(scene: Scene) -> None:

@@ -10,12 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf.message import Message
-from kozyr.ai.v1 import ai_pb2
 from kozyr.game.v1 import audit_pb2, checkpoint_pb2, game_pb2, history_pb2, variant_pb2
 
-from services.ai import requests as ai_requests
-from services.ai import views as ai_views
-from services.ai.thinking import Baffled, think
 from services.game import domain
 from services.runtime.wire import games as wire
 from tests.leaks import octets
@@ -96,7 +92,7 @@ async def resumed(house: House, asking: Asking) -> list[Told]:
     messages = house.streams[asking.viewer].messages
     shape = game_pb2.WatchGameResponse
     token = shape.FromString(messages[len(messages) // 2]).resume_token
-    state = await house.state()
+    until = await house.shown(asking.viewer)
     request = game_pb2.WatchGameRequest(resume_token=token, game_id=GAME_TEXT)
     told: list[Told] = []
     bearer = [("authorization", f"Bearer {house.token(asking.viewer)}")]
@@ -107,8 +103,8 @@ async def resumed(house: House, asking: Asking) -> list[Told]:
     async for reply in call:
         message = shape.FromString(reply)
         told.append(of_message(message))
-        if max(message.step.to_version, message.snapshot.view.version) >= state.version or (
-            message.heartbeat.version >= state.version
+        if max(message.step.to_version, message.snapshot.view.version) >= until or (
+            message.heartbeat.version >= until
         ):
             break
     call.cancel()
@@ -224,21 +220,14 @@ async def proof(house: House, asking: Asking) -> list[Told]:
 
 
 async def hints(house: House, asking: Asking) -> list[Told]:
-    """What a bot says to a player's own view."""
-    said = await house.ask(
-        f"{GAME}GetGame", game_pb2.GetGameRequest(history=True, game_id=GAME_TEXT), asking.viewer
+    """GetHint, and what the ai service is asked for it."""
+    request = game_pb2.GetHintRequest(
+        turn=(await house.state()).turn, level=variant_pb2.BOT_LEVEL_NORMAL, game_id=GAME_TEXT
     )
-    game = game_pb2.GetGameResponse.FromString(said.replies[0])
-    variant = game.view.WhichOneof("table")
-    if variant is None or not getattr(game.view, variant).legal:
-        return []
-    question = ai_pb2.ChooseMoveRequest(
-        view=game.view, history=game.history, level=variant_pb2.BOT_LEVEL_NORMAL, seed=b"h"
-    )
-    thought = think(ai_requests.read_question(question))
-    assert not isinstance(thought, Baffled)
-    hint = ai_views.show_thought(variant, thought)
-    return [of_message(hint)]
+    said = await house.ask(f"{GAME}GetHint", request, asking.viewer)
+    told = [*pieces(said, game_pb2.GetHintResponse), *map(of_message, house.advice)]
+    house.advice.clear()
+    return told
 
 
 async def questions(house: House, asking: Asking) -> list[Told]:

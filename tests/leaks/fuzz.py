@@ -75,6 +75,12 @@ class Game:
         """Where it ends."""
         return self.true[-1].after
 
+    def seen(self, viewer: Viewer) -> Sequence[Append]:
+        """What a viewer may have seen of it: less, where those without a seat are kept behind."""
+        delay = self.state.spectator_delay if viewer is None else 0
+        may = worlds.shown(self.true, delay)
+        return [append for append in self.true if append.after.version <= may]
+
     def __str__(self) -> str:
         return f"{self.variant} game {self.number}"
 
@@ -87,7 +93,13 @@ def game(variant: str, number: int, moves: int | None = None) -> Game:
     commands = worlds.game(variant, rng.choice(SEATS[variant]), rng, many, reveal)
     first = commands[0]
     assert isinstance(first, domain.Open)
-    commands[0] = replace(first, spectators=True, turn_ms=600_000, seed_ms=60_000)
+    commands[0] = replace(
+        first,
+        spectators=True,
+        spectator_delay=0 if moves else rng.choice((0, 2, 5)),
+        turn_ms=600_000,
+        seed_ms=60_000,
+    )
     return Game(variant, number, commands, worlds.run(commands, {}))
 
 
@@ -188,7 +200,7 @@ async def check(
 def scan(one: Game, viewer: Viewer, here: dict[str, list[Told]], tally: Tally) -> None:
     """Look for cards and secrets that the viewer may not know; raises Leak."""
     # What is hidden now may have been seen in a deal before; then only the comparison tells.
-    allowed = known(one.true, viewer)
+    allowed = known(one.seen(viewer), viewer)
     hidden = secrets(one.true)
     public = known(one.true, None)
     for name, pieces in here.items():

@@ -30,6 +30,7 @@ from sqlalchemy import select
 from services.ai import server as ai_server
 from services.game import domain, server
 from services.game.checkpoints import Checkpointer
+from services.game.delays import Delays
 from services.game.games import Games
 from services.game.model import State
 from services.game.pacing import AT_ONCE
@@ -100,6 +101,8 @@ class House:
     """When each append was recorded, by its last version."""
     questions: dict[int, list[ai_pb2.ChooseMoveRequest]] = field(default_factory=dict)
     """What bots were asked, by seat."""
+    advice: list[ai_pb2.ChooseMoveRequest] = field(default_factory=list)
+    """What bots were asked for hints."""
     asked: set[str] = field(default_factory=set)
     """The RPCs that were called."""
 
@@ -114,6 +117,12 @@ class House:
         except grpc.aio.AioRpcError as error:
             return Said((), error.code().name)
         return Said((reply,))
+
+    async def advise(self, question: ai_pb2.ChooseMoveRequest) -> Any:
+        """Ask the ai service for a hint, as the game service does."""
+        self.advice.append(question)
+        (reply,) = (await self.think(question)).replies
+        return ai_pb2.ChooseMoveResponse.FromString(reply)
 
     async def ended(self) -> list[Message]:
         """What wallet and lobby are told at the end of the game."""
@@ -175,6 +184,11 @@ class House:
             while stream.version() < version:
                 await asyncio.sleep(0.001)
 
+    async def shown(self, viewer: Viewer) -> int:
+        """The version that a viewer is shown by now."""
+        loaded = await self.games.load(GAME_ID)
+        return (await Delays(self.games).seen(loaded, viewer)).version
+
     async def state(self) -> State:
         """The game now."""
         return (await self.games.load(GAME_ID)).state
@@ -191,6 +205,9 @@ class House:
                 move = wire.of(variant).move.to_wire(command.move)
                 getattr(request.move, variant).CopyFrom(move)
                 await self.ask(f"{GAME}SubmitMove", request, command.seat)
+            case domain.Return():
+                back = game_pb2.ReturnToSeatRequest(request_id=f"on-{number}", game_id=str(GAME_ID))
+                await self.ask(f"{GAME}ReturnToSeat", back, command.seat)
             case domain.LeaveSeat():
                 leave = game_pb2.LeaveGameRequest(request_id=f"go-{number}", game_id=str(GAME_ID))
                 await self.ask(f"{GAME}LeaveGame", leave, command.seat)
@@ -280,6 +297,7 @@ async def house() -> AsyncIterator[House]:
         stack.push_async_callback(channel.close)
         stack.push_async_callback(asked.close)
         opened = House(settings, made[Games], made[Checkpointer], written, channel, asked)
+        patch.setattr(Peers, "choose_move", opened.advise)
         try:
             yield opened
         finally:
@@ -328,8 +346,7 @@ async def played(
                 if not number:
                     for viewer in watchers:
                         await opened.follow(viewer)
-            version = (await opened.state()).version
             for viewer in watchers:
-                await opened.reached(viewer, version)
+                await opened.reached(viewer, await opened.shown(viewer))
             await opened.checkpointer.try_round()
             yield opened

@@ -23,6 +23,7 @@ CONSTANT = frozenset({
     *("secret_digest", "body_hash", "salt", "path"),
     *("recorded_time", "deadline_time", "opened_time", "ended_time", "signed_time", "recorded_at"),
     *("oldest_uncovered_time", "thought_us", "expire_time", "at_ms", "duration_ms"),
+    *("now_time", "remaining_ms"),
 })  # fmt: skip
 """Fields that are made constants: digests, proofs of them, and times."""
 LINE_CONSTANT = frozenset({"time", "ms", "trace", "request_id", "address", "port", "pid"})

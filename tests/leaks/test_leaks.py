@@ -62,10 +62,10 @@ async def test_no_channel_tells_what_a_viewer_may_not_know(variant: str) -> None
         await fuzz(variant, number, tally)
     assert tally.other_worlds > tally.viewers // 2
     empty = {name for name in CHANNELS if not tally.pieces[name]}
-    assert empty <= {"hints", "questions to bots", "the ai's log", "wallet and lobby"}
+    assert empty <= {"questions to bots", "the ai's log", "wallet and lobby"}
     of_games = {path(method) for service, method in rpcs() if service == "game"}
     unasked = {name.rpartition("/")[2] for name in of_games - tally.asked}
-    assert unasked - {"LeaveGame"} == NO_CHANNELS
+    assert unasked - {"LeaveGame", "ReturnToSeat"} == NO_CHANNELS
 
 
 def hand(state: State) -> Any:
@@ -89,8 +89,8 @@ def words(state: State) -> str:
 def a_number_in_the_view(real: Real) -> Real:
     """The clock's turn time is longer by what a hand holds."""
 
-    def game_view(state: State, viewer: Viewer, head: bytes) -> Any:
-        view = real(state, viewer, head)
+    def game_view(state: State, viewer: Viewer, head: bytes, now: int | None = None) -> Any:
+        view = real(state, viewer, head, now)
         view.clock.turn_ms += number(state)
         return view
 
@@ -115,7 +115,7 @@ def a_number_in_tokens(real: Real) -> Real:
     """A token stands for a version and a hand."""
 
     def step(signed: Any, step: Any, viewer: Viewer) -> Any:
-        whole, told = real(signed, step, viewer), step.told(viewer)
+        whole, told = real(signed, step, viewer), step.told(viewer, signed._now())
         version = step.loaded.version * 1_000 + number(step.loaded.state)
         return whole[: len(told)] + signed._sign(version)
 

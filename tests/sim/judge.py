@@ -32,6 +32,7 @@ from services.runtime.keys import load_private, master_keys, public_keys
 from services.runtime.settings import Settings
 from services.runtime.store.sql import SqlStore
 from tests.engines import azi_worlds
+from tests.services.game.stopped import still
 from tests.sim import knowledge
 from tests.sim.knowledge import Known
 from tests.sim.machine import CONNECT
@@ -298,7 +299,7 @@ class Judge:
         _hold(view.version in record.moments, f"{game_id}: there is no version {view.version}")
         state, head, known, _ = record.moments[view.version]
         seat = state.seat_of(player)
-        _hold(view == views.game_view(state, seat, head),
+        _hold(still(view) == still(views.game_view(state, seat, head)),
               f"{game_id} version {view.version}: not the view of {seat}")  # fmt: skip
         self._may_see(game_id, view, known, seat)
 

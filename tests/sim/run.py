@@ -179,11 +179,15 @@ class Run:
 
     def _rules(self, variant: str, seats: int) -> lobby_pb2.TableRules:
         chance = self.random
+        watched, bots = chance.random() < 0.5, chance.random() < 0.5
         rules = lobby_pb2.TableRules(
             seats=seats,
             turn_ms=chance.choice((1_000, 2_000, 5_000)),
-            spectators=chance.random() < 0.5,
-            absent_policy=chance.choice((1, 2)),  # type: ignore[arg-type]
+            time_bank_ms=chance.choice((0, 1_000, 30_000)),
+            spectators=watched,
+            spectator_delay=chance.choice((0, 3)) if watched else 0,
+            absent_policy=2 if bots else 1,  # type: ignore[arg-type]
+            bot_after=chance.choice((0, 1)) if bots else 0,
         )
         match variant:
             case "azi":

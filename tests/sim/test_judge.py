@@ -73,8 +73,9 @@ def loses_steps(patch: pytest.MonkeyPatch) -> None:
 def shares_across_seats(patch: pytest.MonkeyPatch) -> None:
     """What was made for one viewer of a step is sent to the next one as well."""
 
-    def told(step: steps.Step, viewer: int | None) -> bytes:
-        return next(iter(step._told.values()), None) or made(step, viewer)
+    def told(step: steps.Step, viewer: int | None, now: int | None) -> bytes:
+        first = next(iter(step._told), viewer)
+        return made(step, first, now)
 
     made = steps.Step.told
     patch.setattr(steps.Step, "told", told)

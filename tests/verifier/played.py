@@ -95,7 +95,8 @@ class Played:
             seat = self.rng.choice(engine.to_act(self.state.engine))
             staying = [n for n, s in enumerate(self.state.seats) if not s.left]
             luck = self.rng.random()
-            left = (self.state.deadline or 0) - self.at
+            left = (self.state.deadline_of(seat) or 0) - self.at
+            back = [n for n in staying if self.state.seats[n].is_away and n != away]
             gone = seat == away and not self.state.seats[seat].is_bot
             if luck < 0.03 or left < SECOND or gone:
                 self.when(domain.Expire(seat, self.state.turn), wait=max(0, left))
@@ -103,11 +104,15 @@ class Played:
                 self.when(domain.LeaveSeat(self.rng.choice(staying)), "player")
             elif luck < 0.045:
                 self.when(domain.Credit(self.state.turn, self.state.credit_ms + 500))
+            elif luck < 0.1 and back:
+                self.when(domain.Return(back[0]), "player")
             else:
+                slow = bool(self.state.banks) and luck > 0.7
                 move = self.rng.choice(engine.legal(self.state.engine, seat))
                 bot = self.state.seats[seat].is_bot
                 play = domain.Play(seat, self.state.turn, move, by_bot=bot)
-                self.when(play, "bot" if bot else "player")
+                wait = self.rng.randint(0, left) if slow else SECOND
+                self.when(play, "bot" if bot else "player", wait)
 
     def receipt(self, viewer: int | None = None, *, auditor: bool = False) -> bytes:
         """The receipt as the game service makes it."""
@@ -148,6 +153,8 @@ def played(
             server_seed=rng.randbytes(32),
             bot_seed=rng.randbytes(32),
             absent_policy=(AbsentPolicy.BOT, AbsentPolicy.EXPIRE)[number // 2 % 2],
+            time_bank_ms=(0, 40_000)[number % 3 == 1],
+            bot_after=number % 4,
             last_winner=rng.choice((None, 0)) if variant == "azi" else None,
         ),
     )

@@ -5,12 +5,10 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from kozyr.ai.v1 import ai_pb2, ai_pb2_grpc
 from kozyr.game.v1 import game_pb2, game_pb2_grpc, variant_pb2, view_pb2
 from kozyr.lobby.v1 import lobby_pb2, lobby_pb2_grpc, talk_pb2
 
 from services.cli.finding import look_for
-from services.cli.online import HINT_LEVEL, last_deal
 from services.cli.pictures.look import Look
 from services.cli.play.session import Emote, Hint, Level, Moment, Opening, Running
 from services.client import lists
@@ -176,13 +174,10 @@ class Served:
 
     async def hint(self, view: view_pb2.GameView) -> Hint:
         """What a strong bot would do with what this seat sees."""
-        asked = game_pb2.GetGameRequest(game_id=view.game_id, history=True)
-        seen: game_pb2.GetGameResponse = await self._player.call("game", self._games.GetGame, asked)
-        bots: Any = self._player.stub("ai", ai_pb2_grpc.AiServiceStub)
-        request = ai_pb2.ChooseMoveRequest(
-            view=seen.view, history=last_deal(seen.history), level=HINT_LEVEL
+        request = game_pb2.GetHintRequest(game_id=view.game_id, turn=view.turn)
+        reply: game_pb2.GetHintResponse = await self._player.call(
+            "game", self._games.GetHint, request
         )
-        reply: ai_pb2.ChooseMoveResponse = await self._player.call("ai", bots.ChooseMove, request)
         return Hint(read_move(reply.move)[1], reply.reason)
 
     async def close(self) -> None:

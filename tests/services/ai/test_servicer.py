@@ -11,6 +11,8 @@ from kozyr.ai.v1 import ai_pb2 as pb
 
 from engines.api import Act
 from services.ai.bots import Level
+from services.ai.minds import Minds
+from services.ai.thinking import Question, Thought
 from services.kernel.errors import Kind, Refused
 from services.runtime.wire import games
 from tests.engines.laws import Decks
@@ -96,6 +98,27 @@ async def test_a_game_and_a_player_may_ask(host: Host, who: str) -> None:
     """A player asks with the view it was shown, and gets a hint."""
     (position,) = positions("rami", 1)
     assert (await host.choose(question(position), who)).reason
+
+
+async def test_a_hint_comes_after_the_moves_of_bots_whoever_asks_for_it(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The player himself, whatever he says, or a game that names him; a bot's move names none."""
+    (position,) = positions("rami", 1)
+    askers, think = [], Minds.think
+
+    async def noted(minds: Minds, asked: Question, asker: str = "") -> Thought:
+        askers.append(asker)
+        return await think(minds, asked, asker)
+
+    monkeypatch.setattr(Minds, "think", noted)
+    other = PLAYER.replace("1", "2")
+    for named, who in (("", PLAYER), (other, PLAYER), (PLAYER, "game")):
+        await host.choose(question(position, hint_for=named), who)
+    await host.choose(question(position))
+    assert askers == [PLAYER, PLAYER, PLAYER, ""]
+    with pytest.raises(Refused, match="hint_for"):
+        await host.choose(question(position, hint_for="somebody"))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_an_append_folded_before_its_time_is_known_is_put_right(variant: str) ->
                 for event, row in zip(append.events, append.rows, strict=True):
                     foreseen = evolve(foreseen, event, estimate)
                     replayed = evolve(replayed, codec.decode(row), to)
-                assert restamp(foreseen, estimate, to) == replayed
+                assert restamp(before, foreseen, estimate, to) == replayed
 
 
 def _credited(commands: list[domain.GameCommand]) -> list[worlds.Append]:

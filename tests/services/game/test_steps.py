@@ -15,6 +15,7 @@ from kozyr.game.events.v1 import game_pb2 as stored
 from kozyr.game.v1 import game_pb2, view_pb2
 
 from services.game import codec, domain, views
+from services.game.delays import Delays
 from services.game.games import Games, decider
 from services.game.model import State
 from services.game.outages import Outages
@@ -35,6 +36,7 @@ from services.runtime.store.sql import SqlStore
 from services.runtime.streams import Loaded
 from tests.services.game import worlds
 from tests.services.game.logs import GAME_ID, opening
+from tests.services.game.stopped import still
 
 REQUESTS = itertools.count(1)
 PLAYER = stored.Metadata(actor="player")
@@ -105,7 +107,8 @@ async def replicas(folder: Path, count: int) -> AsyncIterator[list[Replica]]:
         counted: Any = Counted(store)
         games = Games(counted, decider(AT_ONCE), Feed(counted), Outages(engine, 3_000))
         steps = Steps(games)
-        made.append(Replica(counted, games, steps, Watching(games, steps, Drain(), bytes(32))))
+        watching = Watching(games, steps, Delays(games), Drain(), bytes(32))
+        made.append(Replica(counted, games, steps, watching))
     try:
         yield made
     finally:
@@ -139,7 +142,7 @@ async def expected(replica: Replica, viewer: int | None) -> dict[int, view_pb2.G
     rows = await replica.store.read(GAME_ID)
     changes = replica.games._streams.changes(replica.games._streams.nothing, rows)
     return {
-        change.after.version: views.game_view(change.after.state, viewer, change.after.hash)
+        change.after.version: still(views.game_view(change.after.state, viewer, change.after.hash))
         for change in changes
     }
 
@@ -166,7 +169,7 @@ async def test_every_step_comes_once_and_in_order_whoever_made_it(tmp_path: Path
             for message in messages:
                 assert message.step.from_version == last + 1
                 last = message.step.to_version
-                assert message.step.view == alone[last]
+                assert still(message.step.view) == alone[last]
                 assert [h.version for h in message.step.happenings] == sorted(
                     {h.version for h in message.step.happenings}
                 )
@@ -265,11 +268,11 @@ async def test_who_falls_behind_gets_a_snapshot_and_holds_nothing_up(tmp_path: P
         while len([*(await expected(here, 0))]) < LINKED_MAX + 10:
             state = await here.play(rng)
             await taken(quick, state.version)
-        (course,) = here.steps._courses.values()
+        ((course,),) = here.steps._courses.values()
         assert len(course.recent) <= LINKED_MAX
         message = await anext(slow)
         assert message.snapshot.from_version == first.version + 1
-        assert message.snapshot.view == (await expected(here, 0))[state.version]
+        assert still(message.snapshot.view) == (await expected(here, 0))[state.version]
         assert sum(step() is not None for step in course.recent) <= 1, "told and yet kept"
         state = await here.play(rng)
         (message,) = await taken(slow, state.version)

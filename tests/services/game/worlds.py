@@ -53,12 +53,12 @@ def dealing(decks: Decks) -> Any:
         yield
 
 
-def append(state: State, command: domain.GameCommand) -> Append:
+def append(state: State, command: domain.GameCommand, took_us: int = SECOND) -> Append:
     """What a command leads to; raises Refused. Nothing but the events differs between worlds."""
     events = tuple(domain.decide(state, command))
     after = state
     rows: list[Recorded] = []
-    at = state.recorded_at + SECOND
+    at = state.recorded_at + took_us
     for event in events:
         after = evolve(after, event, at)
         rows.append(_row(after.version, event, at, first=not rows))
@@ -116,6 +116,9 @@ def game(
             people=rng.randint(1, seats),
             options=options,
             absent_policy=absent,
+            bot_after=rng.choice((0, 1, 3)) if absent is AbsentPolicy.BOT else 0,
+            turn_ms=rng.choice((300, 30_000)),
+            time_bank_ms=rng.choice((0, 2_500)),
             server_seed=rng.randbytes(32),
             bot_seed=rng.randbytes(32),
         )
@@ -141,11 +144,28 @@ def _any(state: State, engine: Any, rng: Random) -> domain.GameCommand:
     seat = rng.choice(engine.to_act(state.engine))
     if rng.random() < 0.05:
         return domain.Expire(seat, state.turn)
+    away = [n for n, s in enumerate(state.seats) if s.is_away and not s.left]
+    if away and rng.random() < 0.3:
+        return domain.Return(away[0])
     staying = [n for n, s in enumerate(state.seats) if not s.left]
     if rng.random() < 0.01 and staying:
         return domain.LeaveSeat(rng.choice(staying))
     move = rng.choice(engine.legal(state.engine, seat))
     return domain.Play(seat, state.turn, move, by_bot=state.seats[seat].is_bot)
+
+
+def shown(world: Sequence[Append], delay: int) -> int:
+    """The version that somebody may see who is kept behind, by the rule's own words: the latest
+    after which as many decisions were asked, or that is before the first deal; at the end the last.
+    """
+    if world[-1].after.ended or not delay:
+        return world[-1].after.version
+    asked = [a.after.turn != a.before.turn for a in world]
+    found = 0
+    for number, each in enumerate(world):
+        if each.after.engine is None or sum(asked[number + 1 :]) >= delay:
+            found = each.after.version
+    return found
 
 
 def own_cards(state: State, viewer: Viewer) -> object:

@@ -26,7 +26,7 @@ from kozyr.game.v1 import variant_pb2 as kozyr_dot_game_dot_v1_dot_variant__pb2
 from kozyr.game.v1 import view_pb2 as kozyr_dot_game_dot_v1_dot_view__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14kozyr/ai/v1/ai.proto\x12\x0bkozyr.ai.v1\x1a\x1bkozyr/game/v1/variant.proto\x1a\x18kozyr/game/v1/view.proto\"\xbe\x01\n\x11\x43hooseMoveRequest\x12%\n\x04view\x18\x01 \x01(\x0b\x32\x17.kozyr.game.v1.GameView\x12)\n\x07history\x18\x02 \x03(\x0b\x32\x18.kozyr.game.v1.Happening\x12&\n\x05level\x18\x03 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\x11\n\tbudget_ms\x18\x04 \x01(\x05\x12\x0c\n\x04seed\x18\x05 \x01(\x0c\x12\x0e\n\x06worlds\x18\x06 \x01(\x05\"\x83\x01\n\x12\x43hooseMoveResponse\x12!\n\x04move\x18\x01 \x01(\x0b\x32\x13.kozyr.game.v1.Move\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12&\n\x05level\x18\x03 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\x12\n\nthought_us\x18\x04 \x01(\x03\"\x11\n\x0fListBotsRequest\"\x8c\x01\n\x03\x42ot\x12&\n\x05level\x18\x01 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\'\n\x07variant\x18\x02 \x01(\x0e\x32\x16.kozyr.game.v1.Variant\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x11\n\tbudget_ms\x18\x05 \x01(\x05\"2\n\x10ListBotsResponse\x12\x1e\n\x04\x62ots\x18\x01 \x03(\x0b\x32\x10.kozyr.ai.v1.Bot2\xa3\x01\n\tAiService\x12M\n\nChooseMove\x12\x1e.kozyr.ai.v1.ChooseMoveRequest\x1a\x1f.kozyr.ai.v1.ChooseMoveResponse\x12G\n\x08ListBots\x12\x1c.kozyr.ai.v1.ListBotsRequest\x1a\x1d.kozyr.ai.v1.ListBotsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14kozyr/ai/v1/ai.proto\x12\x0bkozyr.ai.v1\x1a\x1bkozyr/game/v1/variant.proto\x1a\x18kozyr/game/v1/view.proto\"\xd0\x01\n\x11\x43hooseMoveRequest\x12%\n\x04view\x18\x01 \x01(\x0b\x32\x17.kozyr.game.v1.GameView\x12)\n\x07history\x18\x02 \x03(\x0b\x32\x18.kozyr.game.v1.Happening\x12&\n\x05level\x18\x03 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\x11\n\tbudget_ms\x18\x04 \x01(\x05\x12\x0c\n\x04seed\x18\x05 \x01(\x0c\x12\x0e\n\x06worlds\x18\x06 \x01(\x05\x12\x10\n\x08hint_for\x18\x07 \x01(\t\"\x83\x01\n\x12\x43hooseMoveResponse\x12!\n\x04move\x18\x01 \x01(\x0b\x32\x13.kozyr.game.v1.Move\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12&\n\x05level\x18\x03 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\x12\n\nthought_us\x18\x04 \x01(\x03\"\x11\n\x0fListBotsRequest\"\x8c\x01\n\x03\x42ot\x12&\n\x05level\x18\x01 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\'\n\x07variant\x18\x02 \x01(\x0e\x32\x16.kozyr.game.v1.Variant\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x11\n\tbudget_ms\x18\x05 \x01(\x05\"2\n\x10ListBotsResponse\x12\x1e\n\x04\x62ots\x18\x01 \x03(\x0b\x32\x10.kozyr.ai.v1.Bot2\xa3\x01\n\tAiService\x12M\n\nChooseMove\x12\x1e.kozyr.ai.v1.ChooseMoveRequest\x1a\x1f.kozyr.ai.v1.ChooseMoveResponse\x12G\n\x08ListBots\x12\x1c.kozyr.ai.v1.ListBotsRequest\x1a\x1d.kozyr.ai.v1.ListBotsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,15 +34,15 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kozyr.ai.v1.ai_pb2', _globa
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CHOOSEMOVEREQUEST']._serialized_start=93
-  _globals['_CHOOSEMOVEREQUEST']._serialized_end=283
-  _globals['_CHOOSEMOVERESPONSE']._serialized_start=286
-  _globals['_CHOOSEMOVERESPONSE']._serialized_end=417
-  _globals['_LISTBOTSREQUEST']._serialized_start=419
-  _globals['_LISTBOTSREQUEST']._serialized_end=436
-  _globals['_BOT']._serialized_start=439
-  _globals['_BOT']._serialized_end=579
-  _globals['_LISTBOTSRESPONSE']._serialized_start=581
-  _globals['_LISTBOTSRESPONSE']._serialized_end=631
-  _globals['_AISERVICE']._serialized_start=634
-  _globals['_AISERVICE']._serialized_end=797
+  _globals['_CHOOSEMOVEREQUEST']._serialized_end=301
+  _globals['_CHOOSEMOVERESPONSE']._serialized_start=304
+  _globals['_CHOOSEMOVERESPONSE']._serialized_end=435
+  _globals['_LISTBOTSREQUEST']._serialized_start=437
+  _globals['_LISTBOTSREQUEST']._serialized_end=454
+  _globals['_BOT']._serialized_start=457
+  _globals['_BOT']._serialized_end=597
+  _globals['_LISTBOTSRESPONSE']._serialized_start=599
+  _globals['_LISTBOTSRESPONSE']._serialized_end=649
+  _globals['_AISERVICE']._serialized_start=652
+  _globals['_AISERVICE']._serialized_end=815
 # @@protoc_insertion_point(module_scope)

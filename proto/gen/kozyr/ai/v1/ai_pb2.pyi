@@ -32,6 +32,7 @@ class ChooseMoveRequest(_message.Message):
     BUDGET_MS_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     WORLDS_FIELD_NUMBER: _builtins.int
+    HINT_FOR_FIELD_NUMBER: _builtins.int
     level: _variant_pb2.BotLevel.ValueType
     """How well to play."""
     budget_ms: _builtins.int
@@ -43,6 +44,10 @@ class ChooseMoveRequest(_message.Message):
     worlds: _builtins.int
     """How many worlds or iterations to search, 0 to 100,000; 0: the game's own number. Equal requests
     that name it have equal answers.
+    """
+    hint_for: _builtins.str
+    """The player who is given the move as a hint, a UUID: it comes after the moves of bots. Empty for a
+    bot's own. A player who calls is given a hint whatever stands here.
     """
     @_builtins.property
     def view(self) -> _view_pb2.GameView:
@@ -61,10 +66,11 @@ class ChooseMoveRequest(_message.Message):
         budget_ms: _builtins.int = ...,
         seed: _builtins.bytes = ...,
         worlds: _builtins.int = ...,
+        hint_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["view", b"view"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_ms", b"budget_ms", "history", b"history", "level", b"level", "seed", b"seed", "view", b"view", "worlds", b"worlds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_ms", b"budget_ms", "hint_for", b"hint_for", "history", b"history", "level", b"level", "seed", b"seed", "view", b"view", "worlds", b"worlds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

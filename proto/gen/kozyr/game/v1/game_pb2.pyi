@@ -344,7 +344,9 @@ Global___ListGamesRequest: _TypeAlias = ListGamesRequest  # noqa: Y015
 
 @_typing.final
 class GameSummary(_message.Message):
-    """A game in a list. One whose stored record is damaged has its id and version alone."""
+    """A game in a list. One whose stored record is damaged has its id and version alone; one that is not
+    shown yet, because its table keeps those who watch behind, has its id alone.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -669,6 +671,122 @@ class LeaveGameResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LeaveGameResponse: _TypeAlias = LeaveGameResponse  # noqa: Y015
+
+@_typing.final
+class ReturnToSeatRequest(_message.Message):
+    """Being back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    game_id: _builtins.str
+    """The game's id."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        game_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReturnToSeatRequest: _TypeAlias = ReturnToSeatRequest  # noqa: Y015
+
+@_typing.final
+class ReturnToSeatResponse(_message.Message):
+    """The game after it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VIEW_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def view(self) -> _view_pb2.GameView:
+        """The view at the version the return led to."""
+
+    def __init__(
+        self,
+        *,
+        view: _view_pb2.GameView | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["view", b"view"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["view", b"view"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReturnToSeatResponse: _TypeAlias = ReturnToSeatResponse  # noqa: Y015
+
+@_typing.final
+class GetHintRequest(_message.Message):
+    """A wish for advice."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    TURN_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    game_id: _builtins.str
+    """The game's id."""
+    turn: _builtins.int
+    """The number of the decision the caller is asked in, from the view."""
+    level: _variant_pb2.BotLevel.ValueType
+    """How well the adviser plays; unspecified means as well as it can."""
+    def __init__(
+        self,
+        *,
+        game_id: _builtins.str = ...,
+        turn: _builtins.int = ...,
+        level: _variant_pb2.BotLevel.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id", "level", b"level", "turn", b"turn"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetHintRequest: _TypeAlias = GetHintRequest  # noqa: Y015
+
+@_typing.final
+class GetHintResponse(_message.Message):
+    """Advice."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MOVE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    TURN_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """Why, in one sentence."""
+    level: _variant_pb2.BotLevel.ValueType
+    """How well the adviser played: lower than asked where others came first."""
+    turn: _builtins.int
+    """The number of the decision it is for."""
+    @_builtins.property
+    def move(self) -> _variant_pb2.Move:
+        """A legal move."""
+
+    def __init__(
+        self,
+        *,
+        move: _variant_pb2.Move | None = ...,
+        reason: _builtins.str = ...,
+        level: _variant_pb2.BotLevel.ValueType = ...,
+        turn: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["move", b"move"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "move", b"move", "reason", b"reason", "turn", b"turn"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetHintResponse: _TypeAlias = GetHintResponse  # noqa: Y015
 
 @_typing.final
 class WatchGameRequest(_message.Message):

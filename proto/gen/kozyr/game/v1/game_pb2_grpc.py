@@ -75,6 +75,16 @@ class GameServiceStub(object):
                 request_serializer=kozyr_dot_game_dot_v1_dot_game__pb2.LeaveGameRequest.SerializeToString,
                 response_deserializer=kozyr_dot_game_dot_v1_dot_game__pb2.LeaveGameResponse.FromString,
                 _registered_method=True)
+        self.ReturnToSeat = channel.unary_unary(
+                '/kozyr.game.v1.GameService/ReturnToSeat',
+                request_serializer=kozyr_dot_game_dot_v1_dot_game__pb2.ReturnToSeatRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_game__pb2.ReturnToSeatResponse.FromString,
+                _registered_method=True)
+        self.GetHint = channel.unary_unary(
+                '/kozyr.game.v1.GameService/GetHint',
+                request_serializer=kozyr_dot_game_dot_v1_dot_game__pb2.GetHintRequest.SerializeToString,
+                response_deserializer=kozyr_dot_game_dot_v1_dot_game__pb2.GetHintResponse.FromString,
+                _registered_method=True)
         self.WatchGame = channel.unary_stream(
                 '/kozyr.game.v1.GameService/WatchGame',
                 request_serializer=kozyr_dot_game_dot_v1_dot_game__pb2.WatchGameRequest.SerializeToString,
@@ -147,6 +157,22 @@ class GameServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReturnToSeat(self, request, context):
+        """Say that one is back after missed turns: no bot plays for the caller any more, from this decision
+        on. A move says so as well.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetHint(self, request, context):
+        """What a bot would do in the caller's place, who is asked to move; by what the caller may see, and
+        in no log. As often as the service allows a player in a minute.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchGame(self, request, context):
         """Follow a game: a snapshot, then every step.
         """
@@ -204,6 +230,16 @@ def add_GameServiceServicer_to_server(servicer, server):
                     servicer.LeaveGame,
                     request_deserializer=kozyr_dot_game_dot_v1_dot_game__pb2.LeaveGameRequest.FromString,
                     response_serializer=kozyr_dot_game_dot_v1_dot_game__pb2.LeaveGameResponse.SerializeToString,
+            ),
+            'ReturnToSeat': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReturnToSeat,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_game__pb2.ReturnToSeatRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_game__pb2.ReturnToSeatResponse.SerializeToString,
+            ),
+            'GetHint': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetHint,
+                    request_deserializer=kozyr_dot_game_dot_v1_dot_game__pb2.GetHintRequest.FromString,
+                    response_serializer=kozyr_dot_game_dot_v1_dot_game__pb2.GetHintResponse.SerializeToString,
             ),
             'WatchGame': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchGame,
@@ -433,6 +469,60 @@ class GameService(object):
             '/kozyr.game.v1.GameService/LeaveGame',
             kozyr_dot_game_dot_v1_dot_game__pb2.LeaveGameRequest.SerializeToString,
             kozyr_dot_game_dot_v1_dot_game__pb2.LeaveGameResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReturnToSeat(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.game.v1.GameService/ReturnToSeat',
+            kozyr_dot_game_dot_v1_dot_game__pb2.ReturnToSeatRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_game__pb2.ReturnToSeatResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetHint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.game.v1.GameService/GetHint',
+            kozyr_dot_game_dot_v1_dot_game__pb2.GetHintRequest.SerializeToString,
+            kozyr_dot_game_dot_v1_dot_game__pb2.GetHintResponse.FromString,
             options,
             channel_credentials,
             insecure,

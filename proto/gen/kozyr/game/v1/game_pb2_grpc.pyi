@@ -49,6 +49,14 @@ class GameServiceStub:
     """Make a move in the decision whose number it names."""
     LeaveGame: _grpc.UnaryUnaryMultiCallable[_game_pb2.LeaveGameRequest, _game_pb2.LeaveGameResponse]
     """Leave the game for good."""
+    ReturnToSeat: _grpc.UnaryUnaryMultiCallable[_game_pb2.ReturnToSeatRequest, _game_pb2.ReturnToSeatResponse]
+    """Say that one is back after missed turns: no bot plays for the caller any more, from this decision
+    on. A move says so as well.
+    """
+    GetHint: _grpc.UnaryUnaryMultiCallable[_game_pb2.GetHintRequest, _game_pb2.GetHintResponse]
+    """What a bot would do in the caller's place, who is asked to move; by what the caller may see, and
+    in no log. As often as the service allows a player in a minute.
+    """
     WatchGame: _grpc.UnaryStreamMultiCallable[_game_pb2.WatchGameRequest, _game_pb2.WatchGameResponse]
     """Follow a game: a snapshot, then every step."""
     GetReceipt: _grpc.UnaryStreamMultiCallable[_game_pb2.GetReceiptRequest, _game_pb2.GetReceiptResponse]
@@ -77,6 +85,14 @@ class GameServiceAsyncStub(GameServiceStub):
     """Make a move in the decision whose number it names."""
     LeaveGame: _aio.UnaryUnaryMultiCallable[_game_pb2.LeaveGameRequest, _game_pb2.LeaveGameResponse]  # type: ignore[assignment]
     """Leave the game for good."""
+    ReturnToSeat: _aio.UnaryUnaryMultiCallable[_game_pb2.ReturnToSeatRequest, _game_pb2.ReturnToSeatResponse]  # type: ignore[assignment]
+    """Say that one is back after missed turns: no bot plays for the caller any more, from this decision
+    on. A move says so as well.
+    """
+    GetHint: _aio.UnaryUnaryMultiCallable[_game_pb2.GetHintRequest, _game_pb2.GetHintResponse]  # type: ignore[assignment]
+    """What a bot would do in the caller's place, who is asked to move; by what the caller may see, and
+    in no log. As often as the service allows a player in a minute.
+    """
     WatchGame: _aio.UnaryStreamMultiCallable[_game_pb2.WatchGameRequest, _game_pb2.WatchGameResponse]  # type: ignore[assignment]
     """Follow a game: a snapshot, then every step."""
     GetReceipt: _aio.UnaryStreamMultiCallable[_game_pb2.GetReceiptRequest, _game_pb2.GetReceiptResponse]  # type: ignore[assignment]
@@ -150,6 +166,26 @@ class GameServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_game_pb2.LeaveGameResponse, _abc.Awaitable[_game_pb2.LeaveGameResponse]]:
         """Leave the game for good."""
+
+    @_abc_1.abstractmethod
+    def ReturnToSeat(
+        self,
+        request: _game_pb2.ReturnToSeatRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_game_pb2.ReturnToSeatResponse, _abc.Awaitable[_game_pb2.ReturnToSeatResponse]]:
+        """Say that one is back after missed turns: no bot plays for the caller any more, from this decision
+        on. A move says so as well.
+        """
+
+    @_abc_1.abstractmethod
+    def GetHint(
+        self,
+        request: _game_pb2.GetHintRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_game_pb2.GetHintResponse, _abc.Awaitable[_game_pb2.GetHintResponse]]:
+        """What a bot would do in the caller's place, who is asked to move; by what the caller may see, and
+        in no log. As often as the service allows a player in a minute.
+        """
 
     @_abc_1.abstractmethod
     def WatchGame(

@@ -30,53 +30,55 @@ from kozyr.game.v1 import variant_pb2 as kozyr_dot_game_dot_v1_dot_variant__pb2
 from kozyr.rami.v1 import rami_pb2 as kozyr_dot_rami_dot_v1_dot_rami__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18kozyr/game/v1/view.proto\x12\rkozyr.game.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16kozyr/azi/v1/azi.proto\x1a\x1akozyr/cards/v1/cards.proto\x1a\x1akozyr/durak/v1/durak.proto\x1a\x1bkozyr/game/v1/variant.proto\x1a\x18kozyr/rami/v1/rami.proto\"\xd1\x01\n\x08GameSeat\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12*\n\tbot_level\x18\x02 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\x0c\n\x04left\x18\x03 \x01(\x08\x12\x11\n\tbot_plays\x18\x04 \x01(\x08\x12\x14\n\x0cmissed_turns\x18\x05 \x01(\x05\x12.\n\x0bseed_status\x18\x06 \x01(\x0e\x32\x19.kozyr.game.v1.SeedStatus\x12\x11\n\tseed_hash\x18\x07 \x01(\x0c\x12\x0c\n\x04seed\x18\x08 \x01(\x0c\"K\n\x05\x43lock\x12\x31\n\rdeadline_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07turn_ms\x18\x02 \x01(\x05\"w\n\nSeatResult\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x11\n\tplayer_id\x18\x02 \x01(\t\x12\x14\n\x0cstack_before\x18\x03 \x01(\x03\x12\x13\n\x0bstack_after\x18\x04 \x01(\x03\x12\r\n\x05place\x18\x05 \x01(\x05\x12\x0e\n\x06points\x18\x06 \x01(\x05\"~\n\x06Result\x12\x13\n\x06winner\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\x05\x64urak\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x0c\n\x04null\x18\x03 \x01(\x08\x12(\n\x05seats\x18\x04 \x03(\x0b\x32\x19.kozyr.game.v1.SeatResultB\t\n\x07_winnerB\x08\n\x06_durak\"\xb1\x04\n\x08GameView\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\'\n\x07variant\x18\x03 \x01(\x0e\x32\x16.kozyr.game.v1.Variant\x12\r\n\x05rules\x18\x04 \x01(\t\x12\x0f\n\x07version\x18\x05 \x01(\x03\x12\x0c\n\x04head\x18\x06 \x01(\x0c\x12#\n\x05stage\x18\x07 \x01(\x0e\x32\x14.kozyr.game.v1.Stage\x12\x0c\n\x04turn\x18\x08 \x01(\x05\x12\x11\n\x04seat\x18\t \x01(\x05H\x01\x88\x01\x01\x12\x0e\n\x06to_act\x18\n \x03(\x05\x12&\n\x05seats\x18\x0b \x03(\x0b\x32\x17.kozyr.game.v1.GameSeat\x12#\n\x05\x63lock\x18\x0c \x01(\x0b\x32\x14.kozyr.game.v1.Clock\x12\x18\n\x10server_seed_hash\x18\r \x01(\x0c\x12\x13\n\x0bserver_seed\x18\x0e \x01(\x0c\x12!\n\x03\x61zi\x18\x0f \x01(\x0b\x32\x12.kozyr.azi.v1.ViewH\x00\x12%\n\x05\x64urak\x18\x10 \x01(\x0b\x32\x14.kozyr.durak.v1.ViewH\x00\x12#\n\x04rami\x18\x11 \x01(\x0b\x32\x13.kozyr.rami.v1.ViewH\x00\x12%\n\x06result\x18\x12 \x01(\x0b\x32\x15.kozyr.game.v1.Result\x12\x31\n\rrecorded_time\x18\x13 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x07\n\x05tableB\x07\n\x05_seat\"\"\n\x06Opened\x12\x18\n\x10server_seed_hash\x18\x01 \x01(\x0c\"+\n\rSeedCommitted\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0c\n\x04hash\x18\x02 \x01(\x0c\"\x1f\n\rCommitsClosed\x12\x0e\n\x06\x61\x62sent\x18\x01 \x03(\x05\"*\n\x0cSeedRevealed\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0c\n\x04seed\x18\x02 \x01(\x0c\"\x1d\n\x0bSeedsClosed\x12\x0e\n\x06\x61\x62sent\x18\x01 \x03(\x05\"A\n\nDealSeeded\x12\x0c\n\x04\x64\x65\x61l\x18\x01 \x01(\x05\x12\x11\n\tseed_hash\x18\x02 \x01(\x0c\x12\x12\n\ncards_root\x18\x03 \x01(\x0c\"0\n\rClockCredited\x12\x0c\n\x04turn\x18\x01 \x01(\x05\x12\x11\n\tcredit_ms\x18\x02 \x01(\x05\"{\n\x0c\x44\x65\x61lRevealed\x12\x0c\n\x04\x64\x65\x61l\x18\x01 \x01(\x05\x12\x0c\n\x04seed\x18\x02 \x01(\x0c\x12\"\n\x04\x64\x65\x63k\x18\x03 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\x12+\n\x07\x64ropped\x18\x04 \x03(\x0b\x32\x1a.kozyr.game.v1.DroppedCard\"?\n\x0b\x44roppedCard\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\"\n\x04\x63\x61rd\x18\x02 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"\x1b\n\x0b\x42otTookOver\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"\x1e\n\x0ePlayerReturned\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"F\n\x08\x46inished\x12%\n\x06result\x18\x01 \x01(\x0b\x32\x15.kozyr.game.v1.Result\x12\x13\n\x0bserver_seed\x18\x02 \x01(\x0c\"0\n\tCancelled\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x13\n\x0bserver_seed\x18\x02 \x01(\x0c\"\xc8\x06\n\tHappening\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x31\n\rrecorded_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12&\n\x03\x61zi\x18\x03 \x01(\x0b\x32\x17.kozyr.azi.v1.HappeningH\x00\x12*\n\x05\x64urak\x18\x04 \x01(\x0b\x32\x19.kozyr.durak.v1.HappeningH\x00\x12(\n\x04rami\x18\x05 \x01(\x0b\x32\x18.kozyr.rami.v1.HappeningH\x00\x12\'\n\x06opened\x18\x06 \x01(\x0b\x32\x15.kozyr.game.v1.OpenedH\x00\x12\x36\n\x0eseed_committed\x18\x07 \x01(\x0b\x32\x1c.kozyr.game.v1.SeedCommittedH\x00\x12\x36\n\x0e\x63ommits_closed\x18\x08 \x01(\x0b\x32\x1c.kozyr.game.v1.CommitsClosedH\x00\x12\x34\n\rseed_revealed\x18\t \x01(\x0b\x32\x1b.kozyr.game.v1.SeedRevealedH\x00\x12\x32\n\x0cseeds_closed\x18\n \x01(\x0b\x32\x1a.kozyr.game.v1.SeedsClosedH\x00\x12\x34\n\rdeal_revealed\x18\x0b \x01(\x0b\x32\x1b.kozyr.game.v1.DealRevealedH\x00\x12\x33\n\rbot_took_over\x18\x0c \x01(\x0b\x32\x1a.kozyr.game.v1.BotTookOverH\x00\x12\x38\n\x0fplayer_returned\x18\r \x01(\x0b\x32\x1d.kozyr.game.v1.PlayerReturnedH\x00\x12+\n\x08\x66inished\x18\x0e \x01(\x0b\x32\x17.kozyr.game.v1.FinishedH\x00\x12-\n\tcancelled\x18\x0f \x01(\x0b\x32\x18.kozyr.game.v1.CancelledH\x00\x12\x30\n\x0b\x64\x65\x61l_seeded\x18\x10 \x01(\x0b\x32\x19.kozyr.game.v1.DealSeededH\x00\x12\x36\n\x0e\x63lock_credited\x18\x11 \x01(\x0b\x32\x1c.kozyr.game.v1.ClockCreditedH\x00\x42\x0b\n\thappening*\x85\x01\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\x14\n\x10STAGE_COMMITTING\x10\x01\x12\x13\n\x0fSTAGE_REVEALING\x10\x02\x12\x11\n\rSTAGE_PLAYING\x10\x03\x12\x12\n\x0eSTAGE_FINISHED\x10\x04\x12\x13\n\x0fSTAGE_CANCELLED\x10\x05*\x8f\x01\n\nSeedStatus\x12\x1b\n\x17SEED_STATUS_UNSPECIFIED\x10\x00\x12\x17\n\x13SEED_STATUS_AWAITED\x10\x01\x12\x19\n\x15SEED_STATUS_COMMITTED\x10\x02\x12\x18\n\x14SEED_STATUS_REVEALED\x10\x03\x12\x16\n\x12SEED_STATUS_ABSENT\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18kozyr/game/v1/view.proto\x12\rkozyr.game.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16kozyr/azi/v1/azi.proto\x1a\x1akozyr/cards/v1/cards.proto\x1a\x1akozyr/durak/v1/durak.proto\x1a\x1bkozyr/game/v1/variant.proto\x1a\x18kozyr/rami/v1/rami.proto\"\xd1\x01\n\x08GameSeat\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12*\n\tbot_level\x18\x02 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\x0c\n\x04left\x18\x03 \x01(\x08\x12\x11\n\tbot_plays\x18\x04 \x01(\x08\x12\x14\n\x0cmissed_turns\x18\x05 \x01(\x05\x12.\n\x0bseed_status\x18\x06 \x01(\x0e\x32\x19.kozyr.game.v1.SeedStatus\x12\x11\n\tseed_hash\x18\x07 \x01(\x0c\x12\x0c\n\x04seed\x18\x08 \x01(\x0c\"\xce\x01\n\x05\x43lock\x12\x31\n\rdeadline_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07turn_ms\x18\x02 \x01(\x05\x12\x14\n\x0ctime_bank_ms\x18\x03 \x01(\x05\x12\'\n\x05seats\x18\x04 \x03(\x0b\x32\x18.kozyr.game.v1.SeatClock\x12,\n\x08now_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cremaining_ms\x18\x06 \x01(\x05\"e\n\tSeatClock\x12\x0f\n\x07\x62\x61nk_ms\x18\x01 \x01(\x05\x12\x31\n\rdeadline_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cremaining_ms\x18\x03 \x01(\x05\"w\n\nSeatResult\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x11\n\tplayer_id\x18\x02 \x01(\t\x12\x14\n\x0cstack_before\x18\x03 \x01(\x03\x12\x13\n\x0bstack_after\x18\x04 \x01(\x03\x12\r\n\x05place\x18\x05 \x01(\x05\x12\x0e\n\x06points\x18\x06 \x01(\x05\"~\n\x06Result\x12\x13\n\x06winner\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\x05\x64urak\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x0c\n\x04null\x18\x03 \x01(\x08\x12(\n\x05seats\x18\x04 \x03(\x0b\x32\x19.kozyr.game.v1.SeatResultB\t\n\x07_winnerB\x08\n\x06_durak\"\xa3\x05\n\x08GameView\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\'\n\x07variant\x18\x03 \x01(\x0e\x32\x16.kozyr.game.v1.Variant\x12\r\n\x05rules\x18\x04 \x01(\t\x12\x0f\n\x07version\x18\x05 \x01(\x03\x12\x0c\n\x04head\x18\x06 \x01(\x0c\x12#\n\x05stage\x18\x07 \x01(\x0e\x32\x14.kozyr.game.v1.Stage\x12\x0c\n\x04turn\x18\x08 \x01(\x05\x12\x11\n\x04seat\x18\t \x01(\x05H\x01\x88\x01\x01\x12\x0e\n\x06to_act\x18\n \x03(\x05\x12&\n\x05seats\x18\x0b \x03(\x0b\x32\x17.kozyr.game.v1.GameSeat\x12#\n\x05\x63lock\x18\x0c \x01(\x0b\x32\x14.kozyr.game.v1.Clock\x12\x18\n\x10server_seed_hash\x18\r \x01(\x0c\x12\x13\n\x0bserver_seed\x18\x0e \x01(\x0c\x12!\n\x03\x61zi\x18\x0f \x01(\x0b\x32\x12.kozyr.azi.v1.ViewH\x00\x12%\n\x05\x64urak\x18\x10 \x01(\x0b\x32\x14.kozyr.durak.v1.ViewH\x00\x12#\n\x04rami\x18\x11 \x01(\x0b\x32\x13.kozyr.rami.v1.ViewH\x00\x12%\n\x06result\x18\x12 \x01(\x0b\x32\x15.kozyr.game.v1.Result\x12\x31\n\rrecorded_time\x18\x13 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\rabsent_policy\x18\x14 \x01(\x0e\x32\x1b.kozyr.game.v1.AbsentPolicy\x12\x11\n\tbot_after\x18\x15 \x01(\x05\x12\x17\n\x0fspectator_delay\x18\x16 \x01(\x05\x12\x10\n\x08no_hints\x18\x17 \x01(\x08\x42\x07\n\x05tableB\x07\n\x05_seat\"\"\n\x06Opened\x12\x18\n\x10server_seed_hash\x18\x01 \x01(\x0c\"+\n\rSeedCommitted\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0c\n\x04hash\x18\x02 \x01(\x0c\"\x1f\n\rCommitsClosed\x12\x0e\n\x06\x61\x62sent\x18\x01 \x03(\x05\"*\n\x0cSeedRevealed\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0c\n\x04seed\x18\x02 \x01(\x0c\"\x1d\n\x0bSeedsClosed\x12\x0e\n\x06\x61\x62sent\x18\x01 \x03(\x05\"A\n\nDealSeeded\x12\x0c\n\x04\x64\x65\x61l\x18\x01 \x01(\x05\x12\x11\n\tseed_hash\x18\x02 \x01(\x0c\x12\x12\n\ncards_root\x18\x03 \x01(\x0c\"0\n\rClockCredited\x12\x0c\n\x04turn\x18\x01 \x01(\x05\x12\x11\n\tcredit_ms\x18\x02 \x01(\x05\"{\n\x0c\x44\x65\x61lRevealed\x12\x0c\n\x04\x64\x65\x61l\x18\x01 \x01(\x05\x12\x0c\n\x04seed\x18\x02 \x01(\x0c\x12\"\n\x04\x64\x65\x63k\x18\x03 \x03(\x0e\x32\x14.kozyr.cards.v1.Card\x12+\n\x07\x64ropped\x18\x04 \x03(\x0b\x32\x1a.kozyr.game.v1.DroppedCard\"?\n\x0b\x44roppedCard\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\"\n\x04\x63\x61rd\x18\x02 \x01(\x0e\x32\x14.kozyr.cards.v1.Card\"\x1b\n\x0b\x42otTookOver\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"\x1e\n\x0ePlayerReturned\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"F\n\x08\x46inished\x12%\n\x06result\x18\x01 \x01(\x0b\x32\x15.kozyr.game.v1.Result\x12\x13\n\x0bserver_seed\x18\x02 \x01(\x0c\"0\n\tCancelled\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x13\n\x0bserver_seed\x18\x02 \x01(\x0c\"\xc8\x06\n\tHappening\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x31\n\rrecorded_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12&\n\x03\x61zi\x18\x03 \x01(\x0b\x32\x17.kozyr.azi.v1.HappeningH\x00\x12*\n\x05\x64urak\x18\x04 \x01(\x0b\x32\x19.kozyr.durak.v1.HappeningH\x00\x12(\n\x04rami\x18\x05 \x01(\x0b\x32\x18.kozyr.rami.v1.HappeningH\x00\x12\'\n\x06opened\x18\x06 \x01(\x0b\x32\x15.kozyr.game.v1.OpenedH\x00\x12\x36\n\x0eseed_committed\x18\x07 \x01(\x0b\x32\x1c.kozyr.game.v1.SeedCommittedH\x00\x12\x36\n\x0e\x63ommits_closed\x18\x08 \x01(\x0b\x32\x1c.kozyr.game.v1.CommitsClosedH\x00\x12\x34\n\rseed_revealed\x18\t \x01(\x0b\x32\x1b.kozyr.game.v1.SeedRevealedH\x00\x12\x32\n\x0cseeds_closed\x18\n \x01(\x0b\x32\x1a.kozyr.game.v1.SeedsClosedH\x00\x12\x34\n\rdeal_revealed\x18\x0b \x01(\x0b\x32\x1b.kozyr.game.v1.DealRevealedH\x00\x12\x33\n\rbot_took_over\x18\x0c \x01(\x0b\x32\x1a.kozyr.game.v1.BotTookOverH\x00\x12\x38\n\x0fplayer_returned\x18\r \x01(\x0b\x32\x1d.kozyr.game.v1.PlayerReturnedH\x00\x12+\n\x08\x66inished\x18\x0e \x01(\x0b\x32\x17.kozyr.game.v1.FinishedH\x00\x12-\n\tcancelled\x18\x0f \x01(\x0b\x32\x18.kozyr.game.v1.CancelledH\x00\x12\x30\n\x0b\x64\x65\x61l_seeded\x18\x10 \x01(\x0b\x32\x19.kozyr.game.v1.DealSeededH\x00\x12\x36\n\x0e\x63lock_credited\x18\x11 \x01(\x0b\x32\x1c.kozyr.game.v1.ClockCreditedH\x00\x42\x0b\n\thappening*\x85\x01\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\x14\n\x10STAGE_COMMITTING\x10\x01\x12\x13\n\x0fSTAGE_REVEALING\x10\x02\x12\x11\n\rSTAGE_PLAYING\x10\x03\x12\x12\n\x0eSTAGE_FINISHED\x10\x04\x12\x13\n\x0fSTAGE_CANCELLED\x10\x05*\x8f\x01\n\nSeedStatus\x12\x1b\n\x17SEED_STATUS_UNSPECIFIED\x10\x00\x12\x17\n\x13SEED_STATUS_AWAITED\x10\x01\x12\x19\n\x15SEED_STATUS_COMMITTED\x10\x02\x12\x18\n\x14SEED_STATUS_REVEALED\x10\x03\x12\x16\n\x12SEED_STATUS_ABSENT\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kozyr.game.v1.view_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_STAGE']._serialized_start=2836
-  _globals['_STAGE']._serialized_end=2969
-  _globals['_SEEDSTATUS']._serialized_start=2972
-  _globals['_SEEDSTATUS']._serialized_end=3115
+  _globals['_STAGE']._serialized_start=3185
+  _globals['_STAGE']._serialized_end=3318
+  _globals['_SEEDSTATUS']._serialized_start=3321
+  _globals['_SEEDSTATUS']._serialized_end=3464
   _globals['_GAMESEAT']._serialized_start=212
   _globals['_GAMESEAT']._serialized_end=421
-  _globals['_CLOCK']._serialized_start=423
-  _globals['_CLOCK']._serialized_end=498
-  _globals['_SEATRESULT']._serialized_start=500
-  _globals['_SEATRESULT']._serialized_end=619
-  _globals['_RESULT']._serialized_start=621
-  _globals['_RESULT']._serialized_end=747
-  _globals['_GAMEVIEW']._serialized_start=750
-  _globals['_GAMEVIEW']._serialized_end=1311
-  _globals['_OPENED']._serialized_start=1313
-  _globals['_OPENED']._serialized_end=1347
-  _globals['_SEEDCOMMITTED']._serialized_start=1349
-  _globals['_SEEDCOMMITTED']._serialized_end=1392
-  _globals['_COMMITSCLOSED']._serialized_start=1394
-  _globals['_COMMITSCLOSED']._serialized_end=1425
-  _globals['_SEEDREVEALED']._serialized_start=1427
-  _globals['_SEEDREVEALED']._serialized_end=1469
-  _globals['_SEEDSCLOSED']._serialized_start=1471
-  _globals['_SEEDSCLOSED']._serialized_end=1500
-  _globals['_DEALSEEDED']._serialized_start=1502
-  _globals['_DEALSEEDED']._serialized_end=1567
-  _globals['_CLOCKCREDITED']._serialized_start=1569
-  _globals['_CLOCKCREDITED']._serialized_end=1617
-  _globals['_DEALREVEALED']._serialized_start=1619
-  _globals['_DEALREVEALED']._serialized_end=1742
-  _globals['_DROPPEDCARD']._serialized_start=1744
-  _globals['_DROPPEDCARD']._serialized_end=1807
-  _globals['_BOTTOOKOVER']._serialized_start=1809
-  _globals['_BOTTOOKOVER']._serialized_end=1836
-  _globals['_PLAYERRETURNED']._serialized_start=1838
-  _globals['_PLAYERRETURNED']._serialized_end=1868
-  _globals['_FINISHED']._serialized_start=1870
-  _globals['_FINISHED']._serialized_end=1940
-  _globals['_CANCELLED']._serialized_start=1942
-  _globals['_CANCELLED']._serialized_end=1990
-  _globals['_HAPPENING']._serialized_start=1993
-  _globals['_HAPPENING']._serialized_end=2833
+  _globals['_CLOCK']._serialized_start=424
+  _globals['_CLOCK']._serialized_end=630
+  _globals['_SEATCLOCK']._serialized_start=632
+  _globals['_SEATCLOCK']._serialized_end=733
+  _globals['_SEATRESULT']._serialized_start=735
+  _globals['_SEATRESULT']._serialized_end=854
+  _globals['_RESULT']._serialized_start=856
+  _globals['_RESULT']._serialized_end=982
+  _globals['_GAMEVIEW']._serialized_start=985
+  _globals['_GAMEVIEW']._serialized_end=1660
+  _globals['_OPENED']._serialized_start=1662
+  _globals['_OPENED']._serialized_end=1696
+  _globals['_SEEDCOMMITTED']._serialized_start=1698
+  _globals['_SEEDCOMMITTED']._serialized_end=1741
+  _globals['_COMMITSCLOSED']._serialized_start=1743
+  _globals['_COMMITSCLOSED']._serialized_end=1774
+  _globals['_SEEDREVEALED']._serialized_start=1776
+  _globals['_SEEDREVEALED']._serialized_end=1818
+  _globals['_SEEDSCLOSED']._serialized_start=1820
+  _globals['_SEEDSCLOSED']._serialized_end=1849
+  _globals['_DEALSEEDED']._serialized_start=1851
+  _globals['_DEALSEEDED']._serialized_end=1916
+  _globals['_CLOCKCREDITED']._serialized_start=1918
+  _globals['_CLOCKCREDITED']._serialized_end=1966
+  _globals['_DEALREVEALED']._serialized_start=1968
+  _globals['_DEALREVEALED']._serialized_end=2091
+  _globals['_DROPPEDCARD']._serialized_start=2093
+  _globals['_DROPPEDCARD']._serialized_end=2156
+  _globals['_BOTTOOKOVER']._serialized_start=2158
+  _globals['_BOTTOOKOVER']._serialized_end=2185
+  _globals['_PLAYERRETURNED']._serialized_start=2187
+  _globals['_PLAYERRETURNED']._serialized_end=2217
+  _globals['_FINISHED']._serialized_start=2219
+  _globals['_FINISHED']._serialized_end=2289
+  _globals['_CANCELLED']._serialized_start=2291
+  _globals['_CANCELLED']._serialized_end=2339
+  _globals['_HAPPENING']._serialized_start=2342
+  _globals['_HAPPENING']._serialized_end=3182
 # @@protoc_insertion_point(module_scope)

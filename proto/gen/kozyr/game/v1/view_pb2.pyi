@@ -145,31 +145,92 @@ Global___GameSeat: _TypeAlias = GameSeat  # noqa: Y015
 
 @_typing.final
 class Clock(_message.Message):
-    """The time a decision may take."""
+    """The time a decision may take. To count down without a clock that is right, begin at one of the
+    `remaining_ms` when the view comes in.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DEADLINE_TIME_FIELD_NUMBER: _builtins.int
     TURN_MS_FIELD_NUMBER: _builtins.int
+    TIME_BANK_MS_FIELD_NUMBER: _builtins.int
+    SEATS_FIELD_NUMBER: _builtins.int
+    NOW_TIME_FIELD_NUMBER: _builtins.int
+    REMAINING_MS_FIELD_NUMBER: _builtins.int
     turn_ms: _builtins.int
-    """How long a decision may take, in milliseconds."""
+    """How long a decision may take before a time bank runs, in milliseconds."""
+    time_bank_ms: _builtins.int
+    """What each player's time bank held when the game was opened, in milliseconds; 0: there is none."""
+    remaining_ms: _builtins.int
+    """How long it is until `deadline_time`, in milliseconds; 0 when it has passed or nobody is asked."""
     @_builtins.property
     def deadline_time(self) -> _timestamp_pb2.Timestamp:
-        """When the present decision's time is up, by the server's clock; absent when nobody is asked."""
+        """When the present decision's turn time is up, by the server's clock, time lost by outages given
+        back; from then on the time banks of the seats that are asked run. Absent when nobody is asked.
+        """
+
+    @_builtins.property
+    def seats(self) -> _containers.RepeatedCompositeFieldContainer[Global___SeatClock]:
+        """The seats' own clocks, in order; none where there are no time banks."""
+
+    @_builtins.property
+    def now_time(self) -> _timestamp_pb2.Timestamp:
+        """The moment by the server's clock from which `remaining_ms` count: that at which the view was
+        sent; in what is shown of the past, the view's own.
+        """
 
     def __init__(
         self,
         *,
         deadline_time: _timestamp_pb2.Timestamp | None = ...,
         turn_ms: _builtins.int = ...,
+        time_bank_ms: _builtins.int = ...,
+        seats: _abc.Iterable[Global___SeatClock] | None = ...,
+        now_time: _timestamp_pb2.Timestamp | None = ...,
+        remaining_ms: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["deadline_time", b"deadline_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["deadline_time", b"deadline_time", "now_time", b"now_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_time", b"deadline_time", "turn_ms", b"turn_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_time", b"deadline_time", "now_time", b"now_time", "remaining_ms", b"remaining_ms", "seats", b"seats", "time_bank_ms", b"time_bank_ms", "turn_ms", b"turn_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Clock: _TypeAlias = Clock  # noqa: Y015
+
+@_typing.final
+class SeatClock(_message.Message):
+    """A seat's clock in a game with time banks. A seat whose decision takes longer than the turn time
+    draws on its bank until it has moved; nothing is added to a bank, but that an outage is given back
+    to the turn time first.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BANK_MS_FIELD_NUMBER: _builtins.int
+    DEADLINE_TIME_FIELD_NUMBER: _builtins.int
+    REMAINING_MS_FIELD_NUMBER: _builtins.int
+    bank_ms: _builtins.int
+    """What is left of its time bank, in milliseconds; of a bank that runs, at `now_time`."""
+    remaining_ms: _builtins.int
+    """How long it is until then, in milliseconds; 0 when that has passed or it is not asked."""
+    @_builtins.property
+    def deadline_time(self) -> _timestamp_pb2.Timestamp:
+        """When the move is made for it if it does not move; absent while it is not asked."""
+
+    def __init__(
+        self,
+        *,
+        bank_ms: _builtins.int = ...,
+        deadline_time: _timestamp_pb2.Timestamp | None = ...,
+        remaining_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["deadline_time", b"deadline_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bank_ms", b"bank_ms", "deadline_time", b"deadline_time", "remaining_ms", b"remaining_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SeatClock: _TypeAlias = SeatClock  # noqa: Y015
 
 @_typing.final
 class SeatResult(_message.Message):
@@ -283,6 +344,10 @@ class GameView(_message.Message):
     RAMI_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     RECORDED_TIME_FIELD_NUMBER: _builtins.int
+    ABSENT_POLICY_FIELD_NUMBER: _builtins.int
+    BOT_AFTER_FIELD_NUMBER: _builtins.int
+    SPECTATOR_DELAY_FIELD_NUMBER: _builtins.int
+    NO_HINTS_FIELD_NUMBER: _builtins.int
     game_id: _builtins.str
     """The game's id, a UUID."""
     table_id: _builtins.str
@@ -305,6 +370,14 @@ class GameView(_message.Message):
     """SHA-256 of the server's seed, published before any card is dealt."""
     server_seed: _builtins.bytes
     """The server's seed, once the game has ended; never where cards are opened one by one."""
+    absent_policy: _variant_pb2.AbsentPolicy.ValueType
+    """What happens when a seat does not move in time."""
+    bot_after: _builtins.int
+    """After how many turns missed in a row a bot takes over, where `absent_policy` is BOT."""
+    spectator_delay: _builtins.int
+    """How many decisions behind the game are those who watch without a seat, until it ends."""
+    no_hints: _builtins.bool
+    """Whether players are given no hints."""
     @_builtins.property
     def to_act(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Seats that may move now."""
@@ -359,10 +432,14 @@ class GameView(_message.Message):
         rami: _rami_pb2.View | None = ...,
         result: Global___Result | None = ...,
         recorded_time: _timestamp_pb2.Timestamp | None = ...,
+        absent_policy: _variant_pb2.AbsentPolicy.ValueType = ...,
+        bot_after: _builtins.int = ...,
+        spectator_delay: _builtins.int = ...,
+        no_hints: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seat", b"_seat", "azi", b"azi", "clock", b"clock", "durak", b"durak", "rami", b"rami", "recorded_time", b"recorded_time", "result", b"result", "seat", b"seat", "table", b"table"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seat", b"_seat", "azi", b"azi", "clock", b"clock", "durak", b"durak", "game_id", b"game_id", "head", b"head", "rami", b"rami", "recorded_time", b"recorded_time", "result", b"result", "rules", b"rules", "seat", b"seat", "seats", b"seats", "server_seed", b"server_seed", "server_seed_hash", b"server_seed_hash", "stage", b"stage", "table", b"table", "table_id", b"table_id", "to_act", b"to_act", "turn", b"turn", "variant", b"variant", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seat", b"_seat", "absent_policy", b"absent_policy", "azi", b"azi", "bot_after", b"bot_after", "clock", b"clock", "durak", b"durak", "game_id", b"game_id", "head", b"head", "no_hints", b"no_hints", "rami", b"rami", "recorded_time", b"recorded_time", "result", b"result", "rules", b"rules", "seat", b"seat", "seats", b"seats", "server_seed", b"server_seed", "server_seed_hash", b"server_seed_hash", "spectator_delay", b"spectator_delay", "stage", b"stage", "table", b"table", "table_id", b"table_id", "to_act", b"to_act", "turn", b"turn", "variant", b"variant", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seat: _TypeAlias = _typing.Literal["seat"]  # noqa: Y015
     _WhichOneofArgType__seat: _TypeAlias = _typing.Literal["_seat", b"_seat"]  # noqa: Y015
