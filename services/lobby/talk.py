@@ -255,7 +255,7 @@ async def _require_calm(
     query = select(talk.c.said_at).where(talk.c.table_id == table)
     if player is not None:
         query = query.where(talk.c.player_id == player)
-    back = query.order_by(talk.c.said_at.desc()).offset(flood.most - 1).limit(1)
+    back = query.order_by(talk.c.number.desc()).offset(flood.most - 1).limit(1)
     said_at = (await connection.execute(back)).scalar_one_or_none()
     if said_at is None:
         return

@@ -275,7 +275,7 @@ def test_an_outcome_is_one_players(variant: str) -> None:
 
 
 async def test_a_list_holds_what_is_asked_for_page_by_page(tmp_path: Path) -> None:
-    """By game, table, outcome and whether it runs, in any combination: those of all games that fit,
+    """By game, table, outcome and whether it runs, combined by chance: those of all games that fit,
     newest first, each once, whatever the size of a page."""
     async with system(tmp_path) as house:
         me, tables, played = new_id(), (new_id(), new_id()), []
@@ -291,9 +291,8 @@ async def test_a_list_holds_what_is_asked_for_page_by_page(tmp_path: Path) -> No
         assert [game.game_id for game in listed] == played[::-1]
         for game in listed:
             assert bool(game.outcome) == (game.stage >= view_pb2.STAGE_FINISHED)
-        for variant_, table_, outcome, running in itertools.product(
-            range(4), ("", *tables), range(5), (None, True, False)
-        ):
+        combined = list(itertools.product(range(4), ("", *tables), range(5), (None, True, False)))
+        for variant_, table_, outcome, running in Random(9).sample(combined, 60):
             asked = game_pb2.ListGamesRequest(table_id=table_)
             asked.variant, asked.outcome = variant_, outcome  # type: ignore[assignment]
             if running is not None:
