@@ -25,7 +25,7 @@ from kozyr.lobby.v1 import (
 )
 from kozyr.wallet.v1 import wallet_pb2, wallet_pb2_grpc
 
-from services.cli import export
+from services.cli import export, limits, statistics
 from services.cli.outcome import Failure
 from services.cli.wallet import account_of
 from services.client import lists
@@ -62,6 +62,13 @@ class Dossier:
         yield ',"games":'
         async for piece in _array(self._games(told)):
             yield piece
+        yield ',"standing":' + _text(
+            _plain(await statistics.statistics(self._caller, self._player))
+        )
+        yield ',"counted_games":'
+        async for piece in _array(self._counted()):
+            yield piece
+        yield ',"limits":' + _text(await self._limits())
         yield ',"talk":' + _text(await self._said() if self._own else None)
         yield ',"shares":' + _text(_plain(await self._shares())["shares"])
         yield ',"wallet":' + _text(await self._chips()) + "}\n"
@@ -79,6 +86,18 @@ class Dossier:
         async for page in self._pages("lobby", self._lobby.ListTableEvents, request):
             for event in page.events:
                 yield {**_plain(event), "content": json.loads(event.content)}
+
+    async def _counted(self) -> AsyncIterator[Any]:
+        async for game in statistics.games(self._caller, self._player):
+            yield _plain(game)
+
+    async def _limits(self) -> Any:
+        """What limits his play, and what was changed in it, but for the operators' names."""
+        changes = await limits.changes(self._caller, self._player)
+        for change in changes:
+            change.ClearField("operator")
+        held = _plain(await limits.limits_of(self._caller, self._player))
+        return {**held, "changes": [_plain(change) for change in changes]}
 
     async def _said(self) -> Any:
         """What he said at tables and whom he has muted, of which operators are shown nothing."""

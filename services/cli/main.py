@@ -32,6 +32,8 @@ COMMANDS = {
     "dispute": "complain about a game; judge complaints, with evidence and chips",
     "me": "see and keep what is held about you, or have yourself erased",
     "players": "see what is held about a player, erase a player, as an operator",
+    "leaders": "the leaderboard of a game",
+    "standing": "compare statistics with the games' logs, as an operator",
     "wallet": "look at chips: balance, statement, grants, trial balance",
     "token": "sign a token, for an operator or a tool",
     "scenario": "run rulings written as data",

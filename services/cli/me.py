@@ -1,4 +1,4 @@
-"""`kozyr me`: what is held about you, all of it in a file, and your erasure."""
+"""`kozyr me`: what is held about you, your numbers and limits, all in a file, and your erasure."""
 
 import argparse
 import asyncio
@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc
 
-from services.cli import dossier, finding
+from services.cli import dossier, finding, limits, statistics
 from services.cli.addresses import add_flags, settings
 from services.cli.outcome import FINE
 from services.cli.shown import when
@@ -22,18 +22,28 @@ def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     made = command(
         "me",
-        "See what is held about you, have all of it in a file, or have yourself erased. "
-        "docs/privacy.md says what goes and what stays.",
+        "See what is held about you, your statistics and your limits, have all of it in a file, or "
+        "have yourself erased. docs/privacy.md says what goes and what stays, docs/play.md what "
+        "counts and what is limited.",
         "kozyr me export me.json",
     )
-    doing = made.add_subparsers(dest="doing", required=True, metavar="show|export|erase")
+    doing = made.add_subparsers(
+        dest="doing", required=True, metavar="show|stats|listed|limits|export|erase"
+    )
     showing = doing.add_parser("show", help="your account")
     showing.add_argument("--json", action="store_true", help="one JSON object")
+    counting = doing.add_parser("stats", help="your statistics")
+    counting.add_argument("--json", action="store_true", help="one JSON object")
+    listing = doing.add_parser("listed", help="be on the leaderboard of a game, or not")
+    listing.add_argument("game", choices=list(statistics.GAMES), help="which game")
+    listing.add_argument("listed", choices=["yes", "no"], help="whether")
+    limiting = doing.add_parser("limits", help="your limits of play, and self-exclusion")
+    limits.add_words(limiting, limits.OWN)
     exporting = doing.add_parser("export", help="everything held about you, as one JSON document")
     exporting.add_argument("file", type=Path, metavar="FILE", help="where to")
     erasing = doing.add_parser("erase", help="erase yourself for good")
     add_confirmation(erasing)
-    for each in (showing, exporting, erasing):
+    for each in (showing, counting, listing, limiting, exporting, erasing):
         each.add_argument("--profile", default="player", help="which of your accounts (player)")
         add_flags(each)
     return made
@@ -60,6 +70,15 @@ async def _run(arguments: argparse.Namespace) -> int:
             case "show":
                 found = await dossier.Dossier(player, player.player_id, own=True).profile()
                 tell(found, as_json=arguments.json)
+            case "stats":
+                statistics.tell(await statistics.statistics(player, ""), as_json=arguments.json)
+            case "listed":
+                listed = arguments.listed == "yes"
+                await statistics.set_listed(player, arguments.game, listed=listed)
+                word = "are" if listed else "are not"
+                show([f"you {word} on the leaderboard of {arguments.game}"])
+            case "limits":
+                await limits.run_own(player, arguments)
             case "export":
                 await save(player, player.player_id, arguments.file, own=True)
             case _:

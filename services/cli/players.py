@@ -1,4 +1,4 @@
-"""`kozyr players`: for operators, what is held about a player, and erasures on request."""
+"""`kozyr players`: for operators, what is held about a player, his limits, erasures on request."""
 
 import argparse
 import asyncio
@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc
 
-from services.cli import dossier, finding, me
+from services.cli import dossier, finding, limits, me, statistics
 from services.cli.addresses import add_flags, settings
 from services.cli.operators import OPERATOR
 from services.cli.outcome import FINE, USAGE, Failure
@@ -23,17 +23,24 @@ def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     made = command(
         "players",
-        "As an operator: see what is held about a player, have it in a file, erase a player on "
-        "request, list erasures. docs/privacy.md says what goes and what stays.",
+        "As an operator: see what is held about a player, his statistics and limits, limit or "
+        "exclude him, have it in a file, erase a player on request, list erasures. docs/privacy.md "
+        "says what goes and what stays, docs/play.md what is limited.",
         "kozyr players erasures --open",
     )
-    doing = made.add_subparsers(dest="doing", required=True, metavar="show|export|erase|erasures")
+    doing = made.add_subparsers(
+        dest="doing", required=True, metavar="show|stats|limits|export|erase|erasures"
+    )
     showing = doing.add_parser("show", help="a player's account")
+    counting = doing.add_parser("stats", help="a player's statistics")
+    limiting = doing.add_parser("limits", help="a player's limits, and the house's for him")
     exporting = doing.add_parser("export", help="what is held about a player, but for his receipts")
     erasing = doing.add_parser("erase", help="erase a player for good")
     listing = doing.add_parser("erasures", help="erasures, newest first")
-    for each in (showing, exporting, erasing):
+    for each in (showing, counting, limiting, exporting, erasing):
         each.add_argument("player", metavar="PLAYER", help="the player's id")
+    limits.add_words(limiting, limits.HOUSE)
+    limiting.add_argument("--reason", metavar="TEXT", help="why; the player reads it")
     exporting.add_argument("file", type=Path, metavar="FILE", help="where to")
     me.add_confirmation(erasing)
     erasing.add_argument(
@@ -41,9 +48,9 @@ def parser() -> argparse.ArgumentParser:
     )
     listing.add_argument("--open", action="store_true", help="only those that have not ended")
     listing.add_argument("--most", type=int, default=50, metavar="N", help="at most so many (50)")
-    for each in (showing, listing):
+    for each in (showing, counting, listing):
         each.add_argument("--json", action="store_true", help="one JSON object a line")
-    for each in (showing, exporting, erasing, listing):
+    for each in (showing, counting, limiting, exporting, erasing, listing):
         each.add_argument("--by", default=OPERATOR, metavar="NAME", help="the operator's name")
         add_flags(each)
     return made
@@ -60,6 +67,11 @@ async def _run(arguments: argparse.Namespace) -> int:
             case "show":
                 found = await dossier.Dossier(caller, arguments.player, own=False).profile()
                 me.tell(found, as_json=arguments.json)
+            case "stats":
+                numbers = await statistics.statistics(caller, arguments.player)
+                statistics.tell(numbers, as_json=arguments.json)
+            case "limits":
+                await limits.run_house(caller, arguments.player, arguments)
             case "export":
                 await me.save(caller, arguments.player, arguments.file, own=False)
             case "erase":

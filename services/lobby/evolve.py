@@ -55,6 +55,10 @@ class Limits:
 
 INSUFFICIENT_CHIPS = "INSUFFICIENT_CHIPS"
 STACK_BELOW_ENTRY_FEE = "STACK_BELOW_ENTRY_FEE"
+PLAYER_HELD_BACK = "PLAYER_HELD_BACK"
+"""Why a start failed with a player whose limits do not allow the game; others learn no more."""
+SEAT_PROBLEMS = frozenset({INSUFFICIENT_CHIPS, PLAYER_HELD_BACK})
+"""Reasons of a failed start that stand at the seats at fault."""
 TAG_OPEN = "public"
 """Tag of public tables; followed by the game's name it is the tag of one game's."""
 
@@ -144,7 +148,7 @@ def _evolve_start(
                 seats=tuple(seat and changed(seat, again=False, wish=None) for seat in table.seats),
             )
         case StartAbandoned():
-            problem = INSUFFICIENT_CHIPS if event.reason == INSUFFICIENT_CHIPS else ""
+            problem = event.reason if event.reason in SEAT_PROBLEMS else ""
             table = _set_ready(table, event.unready, False, problem)
             return changed(table, abandoned=event.reason)
         case StartFailed():
@@ -162,7 +166,7 @@ def _ended(table: Table, event: GameEnded) -> Table:
     seats = list(table.seats)
     for outcome in event.outcomes:
         if seat := seats[outcome.seat]:
-            seats[outcome.seat] = changed(seat, stack=outcome.stack)
+            seats[outcome.seat] = changed(seat, stack=outcome.stack, fresh=0)
     return changed(
         table,
         phase=Phase.WAITING,
@@ -218,7 +222,8 @@ def _seated(table: Table, number: int, seat: Seat | None) -> Table:
 def _taken(table: Table, event: SeatTaken, at: int) -> Seat:
     wish = event.wish and changed(event.wish, at=at + event.wish.after_ms * 1_000)
     ready = event.bot is not BotLevel.PERSON
-    return Seat(event.player, event.bot, event.stack, ready, since=table.version + 1, wish=wish)
+    seat = Seat(event.player, event.bot, event.stack, ready, fresh=event.stack)
+    return changed(seat, since=table.version + 1, wish=wish)
 
 
 def _left(table: Table, event: SeatLeft, at: int) -> Table:
@@ -273,9 +278,8 @@ def _topped_up(table: Table, event: ToppedUp) -> Table:
     if seat is None:
         return table
     problem = "" if seat.problem == STACK_BELOW_ENTRY_FEE else seat.problem
-    return _seated(
-        table, event.seat, changed(seat, stack=seat.stack + event.chips, problem=problem)
-    )
+    stack, fresh = seat.stack + event.chips, seat.fresh + event.chips
+    return _seated(table, event.seat, changed(seat, stack=stack, fresh=fresh, problem=problem))
 
 
 def _tags(before: Table, after: Table) -> Iterable[str]:

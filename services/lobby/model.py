@@ -123,6 +123,7 @@ class Seat:
 
     `since` is the table's version when it was taken or last became unready; `played` whether it
     took part in the last game, `again` whether its player wants another with those who did.
+    `fresh` chips of the stack have not been in a game at this table.
     """
 
     player: UUID
@@ -134,6 +135,7 @@ class Seat:
     played: bool = False
     again: bool = False
     wish: Wish | None = None
+    fresh: int = 0
 
 
 @dataclass(frozen=True, slots=True)

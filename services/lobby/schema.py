@@ -82,3 +82,112 @@ openings = Table(
 )
 """The tables that quick play opened last, by game and in order: with what rules, and what bots
 their players wait for. Nobody is named."""
+
+stakes = Table(
+    "stakes",
+    metadata,
+    Column("game_id", Uuid, primary_key=True),
+    Column("player_id", Uuid, primary_key=True),
+    Column("table_id", Uuid, nullable=False),
+    Column("chips", BigInteger, nullable=False),
+    Column("fresh", BigInteger, nullable=False),
+    Column("begun_at", BigInteger, nullable=False),
+)
+"""Who plays in games that have begun and not ended, with which stack; `fresh` is what of it was not
+won in an earlier game at the table. Bots have no row."""
+
+player_games = Table(
+    "player_games",
+    metadata,
+    Column("player_id", Uuid, primary_key=True),
+    Column("game_id", Uuid, primary_key=True),
+    Column("table_id", Uuid, nullable=False),
+    Column("variant", Integer, nullable=False),
+    Column("begun_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger, nullable=False),
+    Column("finished", Boolean, nullable=False),
+    Column("struck", Boolean, nullable=False),
+    Column("people", Boolean, nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("points", BigInteger, nullable=False),
+    Column("first", Boolean, nullable=False),
+    Column("durak", Boolean, nullable=False),
+    Column("nulled", Boolean, nullable=False),
+    Column("chips_in", BigInteger, nullable=False),
+    Column("chips_out", BigInteger, nullable=False),
+    Column("fresh", BigInteger, nullable=False),
+)
+"""What a game was to each of its players, once it has ended."""
+
+standings = Table(
+    "standings",
+    metadata,
+    Column("player_id", Uuid, primary_key=True),
+    Column("variant", Integer, primary_key=True),
+    Column("period", Integer, primary_key=True),
+    Column("begun_at", BigInteger, primary_key=True),
+    Column("people", Boolean, primary_key=True),
+    Column("games", BigInteger, nullable=False),
+    Column("firsts", BigInteger, nullable=False),
+    Column("duraks", BigInteger, nullable=False),
+    Column("nulls", BigInteger, nullable=False),
+    Column("points", BigInteger, nullable=False),
+    Column("chips_in", BigInteger, nullable=False),
+    Column("chips_out", BigInteger, nullable=False),
+    Column("listed", Boolean, nullable=False),
+    Column("ranked", Boolean, nullable=False),
+    Column("measure", BigInteger, nullable=False),
+    Column("measure_next", BigInteger, nullable=False),
+    Column("measure_last", BigInteger, nullable=False),
+)
+"""What a player's games of a span of time come to: sums over `player_games`, kept with each game. A
+period's `begun_at` is 0 for all time. `ranked` rows are a leaderboard, in the order of the
+measures; they belong to players who are `listed`."""
+
+listings = Table(
+    "listings",
+    metadata,
+    Column("player_id", Uuid, primary_key=True),
+    Column("variant", Integer, primary_key=True),
+    Column("listed", Boolean, nullable=False),
+)
+"""What players said about being on leaderboards."""
+
+limits = Table(
+    "limits",
+    metadata,
+    Column("player_id", Uuid, primary_key=True),
+    Column("kind", Integer, primary_key=True),
+    Column("own", BigInteger),
+    Column("loosens_at", BigInteger),
+    Column("loosened", BigInteger),
+    Column("house", BigInteger),
+)
+"""A player's limits of a kind: his own, what it becomes at `loosens_at`, and the house's."""
+
+exclusions = Table(
+    "exclusions",
+    metadata,
+    Column("player_id", Uuid, primary_key=True),
+    Column("own_until", BigInteger, nullable=False),
+    Column("house_until", BigInteger, nullable=False),
+)
+"""Until when a player is excluded, by himself and by the house."""
+
+limit_changes = Table(
+    "limit_changes",
+    metadata,
+    Column("player_id", Uuid, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("changed_at", BigInteger, nullable=False),
+    Column("action", Integer, nullable=False),
+    Column("kind", Integer, nullable=False),
+    Column("amount", BigInteger),
+    Column("until", BigInteger),
+    Column("effect_at", BigInteger, nullable=False),
+    Column("operator", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("request", LargeBinary, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""Everything that was changed in limits and exclusions. A request is kept as its hash."""

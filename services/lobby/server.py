@@ -9,21 +9,28 @@ from pathlib import Path
 from uuid import UUID
 
 import grpc
-from kozyr.lobby.v1 import identity_pb2, lobby_pb2, talk_pb2
+from kozyr.lobby.v1 import identity_pb2, limits_pb2, lobby_pb2, standing_pb2, talk_pb2
 from kozyr.lobby.v1.identity_pb2_grpc import add_IdentityServiceServicer_to_server
+from kozyr.lobby.v1.limits_pb2_grpc import add_LimitServiceServicer_to_server
 from kozyr.lobby.v1.lobby_pb2_grpc import add_LobbyServiceServicer_to_server
+from kozyr.lobby.v1.standing_pb2_grpc import add_StandingServiceServicer_to_server
 from kozyr.lobby.v1.talk_pb2_grpc import add_TalkServiceServicer_to_server
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.kernel.envelope import Claimed
 from services.lobby import migrations
 from services.lobby.accounts import Accounts
+from services.lobby.admission import Admission
 from services.lobby.choices import Choices
 from services.lobby.directory import Directory
+from services.lobby.ending import Ending
 from services.lobby.erasing import PAUSE_MS, Erasing
 from services.lobby.erasures import Erasures
 from services.lobby.evolve import START, Limits
+from services.lobby.forgetting import Playing
 from services.lobby.identity import Identity
+from services.lobby.limit_servicer import PlayLimits
+from services.lobby.limitbook import LimitBook
 from services.lobby.listening import Listening
 from services.lobby.model import Table
 from services.lobby.mutes import Mutes
@@ -32,6 +39,9 @@ from services.lobby.players import Players
 from services.lobby.quick import QuickPlay
 from services.lobby.seatings import Seatings
 from services.lobby.servicer import Lobby
+from services.lobby.stakes import Stakes
+from services.lobby.standing_servicer import Standing
+from services.lobby.standings import Standings
 from services.lobby.start import TRIES_MAX, Starter
 from services.lobby.tables import Tables, decider
 from services.lobby.talk import Flood, Talk
@@ -97,11 +107,20 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
     wallet, game = process.peers.client("wallet"), process.peers.client("game")
     players, choices, partitions = Players(engine), Choices(engine), Partitions(engine)
     accounts = Accounts(players, wallet)
-    seatings = Seatings(engine)
+    standings, stakes, book = Standings(engine), Stakes(engine), LimitBook(engine)
+    seatings, admission = Seatings(engine), Admission(streams, store, book)
     tables = Tables(
-        streams, store, players, choices, accounts, seatings, settings.tables_per_player_max
+        streams,
+        store,
+        players,
+        choices,
+        accounts,
+        admission,
+        seatings,
+        settings.tables_per_player_max,
     )
-    starter = Starter(streams, accounts, wallet, game, pace.tries_max)
+    ending = Ending(tables, players, standings, stakes, book)
+    starter = Starter(streams, accounts, wallet, game, stakes, pace.tries_max)
     timers = Timers(tables)
 
     async def work(kind: str, claimed: Claimed) -> None:
@@ -117,7 +136,9 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
     )
     watching = Watching(tables, feed, directory, process.drain, settings.heartbeat_ms / 1_000)
     quick = QuickPlay(tables, store, choices, directory, Openings(engine))
-    lobby = Lobby(settings, tables, directory, quick, watching, process.seal_key)
+    lobby = Lobby(settings, tables, directory, quick, watching, ending, process.seal_key)
+    standing = Standing(standings, players, process.seal_key)
+    restraints = PlayLimits(book, tables, process.seal_key)
     signer = RingSigner(PLAYERS, process.keyring)
     lease_ms = settings.due_lease_ms + 3 * settings.peer_timeout_ms
     erasures = Erasures(engine, lease_ms)
@@ -132,7 +153,7 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
         game,
         settings.player_token_ms,
         pace.erasure_pause_ms,
-        own=(speech.talk, speech.mutes, seatings),
+        own=(speech.talk, speech.mutes, seatings, Playing(engine)),
     )
     identity = Identity(
         players,
@@ -148,6 +169,8 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
         add_LobbyServiceServicer_to_server(lobby, server)
         add_IdentityServiceServicer_to_server(identity, server)
         add_TalkServiceServicer_to_server(speech.servicer, server)
+        add_StandingServiceServicer_to_server(standing, server)
+        add_LimitServiceServicer_to_server(restraints, server)
 
     async def close() -> None:
         await speech.feed.stop()
@@ -155,7 +178,13 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
 
     return Service(
         add=add,
-        files=(lobby_pb2.DESCRIPTOR, identity_pb2.DESCRIPTOR, talk_pb2.DESCRIPTOR),
+        files=(
+            lobby_pb2.DESCRIPTOR,
+            identity_pb2.DESCRIPTOR,
+            talk_pb2.DESCRIPTOR,
+            standing_pb2.DESCRIPTOR,
+            limits_pb2.DESCRIPTOR,
+        ),
         checks={"store": store.check, "partitions": partitions.check},
         tasks={
             **partitions.tasks,
@@ -165,6 +194,7 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
             "accounts": accounts.run,
             "erasures": erasing.run,
             **speech.tasks,
+            "stakes": ending.run,
         },
         close=close,
     )

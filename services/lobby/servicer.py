@@ -12,6 +12,7 @@ from kozyr.lobby.v1.lobby_pb2_grpc import LobbyServiceServicer
 from services.lobby import commands
 from services.lobby.bots import bot_id
 from services.lobby.directory import Directory
+from services.lobby.ending import Ending
 from services.lobby.filters import wanted
 from services.lobby.guides import spoken
 from services.lobby.hosting import BUY_IN_MAX, table_rules
@@ -19,7 +20,6 @@ from services.lobby.listing import list_tables
 from services.lobby.model import BotLevel, KickReason, Table, Variant
 from services.lobby.quick import QuickPlay, hope_of
 from services.lobby.records import table_events
-from services.lobby.reports import end_of_game
 from services.lobby.tables import Request, Tables, request_of
 from services.lobby.variants import variants_told
 from services.lobby.watch import Watching
@@ -41,9 +41,11 @@ class Lobby(LobbyServiceServicer):
         directory: Directory,
         quick: QuickPlay,
         watching: Watching,
+        ending: Ending,
         seal_key: bytes,
     ) -> None:
         self._settings = settings
+        self._ending = ending
         self._tables = tables
         self._directory = directory
         self._quick = quick
@@ -217,11 +219,10 @@ class Lobby(LobbyServiceServicer):
     async def ReportGame(
         self, request: pb.ReportGameRequest, context: Context
     ) -> pb.ReportGameResponse:
-        """Take a game's end to its table, once however often it is told."""
+        """Take a game's end to its players' numbers and its table, once."""
         table_id = validate.uuid("table_id", request.table_id)
         validate.choice("stage", request.stage, (view_pb2.STAGE_FINISHED, view_pb2.STAGE_CANCELLED))
-        command = end_of_game(request)
-        await self._tables.report(table_id, command)
+        command = await self._ending.report(table_id, request)
         call.note(game=command.game, table=table_id)
         return pb.ReportGameResponse()
 

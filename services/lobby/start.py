@@ -7,6 +7,9 @@ and each step done twice is done once.
     StartBegun → account, Reserve (a bot's account is filled up first) → CreateGame → GameStarted
     refused for good, or tried too often → StartAbandoned → CancelGame → Void → StartFailed
 
+Before anything is reserved the game begins for its persons, each within his limits (`stakes.py`);
+that is undone last, before StartFailed.
+
 The order of the second line keeps chips safe: that the start is given up is in the log before
 anything is undone, so no later try opens what is being undone; chips go back only once CancelGame
 has said that the game can never open. If it says that the game had been opened, it goes on. A game
@@ -29,8 +32,10 @@ from services.kernel.errors import Kind, Refused
 from services.lobby.accounts import Accounts
 from services.lobby.commands import Abandon, Command, Confirm, Fail
 from services.lobby.conditions import Moot
-from services.lobby.evolve import INSUFFICIENT_CHIPS, START, rules_of
+from services.lobby.ending import plays
+from services.lobby.evolve import INSUFFICIENT_CHIPS, PLAYER_HELD_BACK, START, rules_of
 from services.lobby.model import BotLevel, Event, Phase, Seat, Table
+from services.lobby.stakes import Stake, Stakes
 from services.lobby.variants import write_game_options
 from services.runtime import log
 from services.runtime.clients import Client
@@ -74,9 +79,11 @@ class Starter:
         accounts: Accounts,
         wallet: Client,
         game: Client,
+        stakes: Stakes,
         tries_max: int = TRIES_MAX,
     ) -> None:
         self._tables = tables
+        self._stakes = stakes
         self._accounts = accounts
         self._wallet = wallet
         self._wallet_stub = WalletServiceStub(wallet.channel)
@@ -92,6 +99,12 @@ class Starter:
             await self._carry(claimed.stream, UUID(claimed.key), claimed.attempts)
         except Moot:
             log.get().info("work_moot", table=claimed.stream, kind=kind)
+            await self._let_go(claimed.stream, UUID(claimed.key))
+
+    async def _let_go(self, table_id: UUID, game: UUID) -> None:
+        """Nothing is at stake in a game that its table does not play."""
+        if not plays((await self._tables.load(table_id)).state, game):
+            await self._stakes.release(game)
 
     async def _carry(self, table_id: UUID, game: UUID, attempts: int) -> None:
         table = (await self._tables.load(table_id)).state
@@ -117,6 +130,9 @@ class Starter:
             return Abandon(
                 game, PLAYER_ERASED, tuple(n for n, seat in seats_in(table) if seat.player in gone)
             )
+        over = await self._stakes.hold(game, table_id, persons_in(table))
+        if over:
+            return Abandon(game, PLAYER_HELD_BACK, over)
         try:
             if rules_of(table).entry_fee:
                 await self._reserve_all(table, game)
@@ -141,6 +157,7 @@ class Starter:
                 request_id=f"start-failed:{game}", game_id=str(game), reason="START_FAILED"
             )
             await self._wallet.call(self._wallet_stub.Void, void)
+        await self._stakes.release(game)
         await self._record(table_id, Fail(game), "failed")
 
     async def _record(self, table_id: UUID, step: Abandon | Fail | Confirm, word: str) -> None:
@@ -211,6 +228,15 @@ class Starter:
 def seats_in(table: Table) -> tuple[tuple[int, Seat], ...]:
     """The seats of the game being opened or played, with their table numbers, in game order."""
     return tuple((n, seat) for n in table.playing if (seat := table.seats[n]) is not None)
+
+
+def persons_in(table: Table) -> tuple[Stake, ...]:
+    """What the persons of the game being opened play with."""
+    return tuple(
+        Stake(number, seat.player, seat.stack, seat.fresh)
+        for number, seat in seats_in(table)
+        if seat.bot is BotLevel.PERSON
+    )
 
 
 def reservation_id(game: UUID, number: int) -> UUID:

@@ -11,9 +11,10 @@ from google.protobuf.message import Message
 from kozyr.lobby.v1 import lobby_pb2
 
 from services.kernel.decider import Decider
-from services.kernel.errors import Refused, invalid, precondition
+from services.kernel.errors import Kind, Refused, invalid, precondition
 from services.lobby import codec, domain
 from services.lobby.accounts import Accounts
+from services.lobby.admission import Admission
 from services.lobby.bots import new_bot
 from services.lobby.choices import Choices
 from services.lobby.commands import (
@@ -21,6 +22,7 @@ from services.lobby.commands import (
     Bot,
     Command,
     EndGame,
+    LeaveSeat,
     Open,
     TakeSeat,
     TopUp,
@@ -99,10 +101,12 @@ class Tables:
         players: Players,
         choices: Choices,
         accounts: Accounts,
+        admission: Admission,
         seatings: Seatings,
         most: int = TABLES_PER_PLAYER,
     ) -> None:
         self._streams = streams
+        self._admission = admission
         self.store = store
         self._players = players
         self._choices = choices
@@ -111,8 +115,9 @@ class Tables:
         self._most = most
 
     async def act(self, table_id: UUID, command: Command, request: Request) -> Table:
-        """Carry a command out once; the table right after it. Raises what `decide` refuses, and
-        BEING_ERASED for a player who may not sit down any more."""
+        """Carry a command out once; the table right after it. Raises what `decide` refuses,
+        BEING_ERASED for a player who may not sit down any more, LIMIT_REACHED and EXCLUDED for one
+        whose limits do not allow it."""
         match command:
             case Open(host):
                 await self._players.require_staying(host)
@@ -120,6 +125,7 @@ class Tables:
                 await self._players.require_staying(player)
             case _:
                 pass
+        await self._admission.check(table_id, command, request.key)
         outcome = await self._streams.transact(
             table_id,
             command,
@@ -128,6 +134,24 @@ class Tables:
             metadata=request.actor.encode(),
         )
         return outcome.state
+
+    async def load(self, table_id: UUID) -> Table:
+        """The table as it is stored; one that does not exist is UNOPENED."""
+        return (await self._streams.load(table_id)).state
+
+    async def leave(self, table_id: UUID, player: UUID, key: str) -> None:
+        """Have a player stand up, unless he plays there or does not sit there (any more)."""
+        request = Request("server", key, hashlib.sha256(key.encode()).digest())
+        try:
+            await self.act(table_id, LeaveSeat(player, new_id()), request)
+        except Refused as refused:
+            if refused.kind is not Kind.PRECONDITION:
+                raise
+
+    async def stand_up(self, player: UUID, key: str) -> None:
+        """Have a player stand up wherever he does not play."""
+        async for found in self.seats_of(player):
+            await self.leave(found.table_id, player, key)
 
     async def see(self, table_id: UUID, viewer: UUID | None, code: str = "") -> Table:
         """The table, if `viewer` (None: an operator or a service) may know of it."""

@@ -56,7 +56,7 @@ class Replica:
 
         self.directory._take_in = take_in  # type: ignore[method-assign]
         nobody: Any = None
-        self.tables = Tables(self.streams, self.store, nobody, nobody, nobody, nobody)
+        self.tables = Tables(self.streams, self.store, *(nobody,) * 5)
 
     def _counted(self, read: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def counting(*given: Any, **named: Any) -> Any:

@@ -38,6 +38,7 @@ from tests.e2e.house import House, house, play_out, rules, start, until
 NAME = "Zurab Qartveli-771"
 WORDS = "The bank was mine, says 40-year-old Zurab"
 PRIVACY = Path(__file__).parents[2] / "docs" / "privacy.md"
+REASON = "Zurab's brother called, 5 in the morning"
 TALK = "Seen from the 771st step, cousins: goodbye."
 TIMES = 110
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
@@ -123,6 +124,12 @@ async def _play(made: Scene) -> None:
     await converse(made)
     historian = zurab.stub("game", history_pb2_grpc.HistoryServiceStub)
     await zurab.call("game", historian.ShareGame, history_pb2.ShareGameRequest(game_id=game))
+    limited = await asyncio.to_thread(
+        made.kozyr,
+        *("players", "limits", zurab.player_id, "set", "loss-day", "99999"),
+        *("--reason", REASON, "--by", "olga"),
+    )
+    assert limited.returncode == 0, limited.stderr
     made.games = [second, game]
     stub = zurab.stub("game", audit_pb2_grpc.AuditServiceStub)
     request = audit_pb2.OpenDisputeRequest(game_id=game, complaint=WORDS)
@@ -182,6 +189,13 @@ async def test_everything_about_a_player_is_in_his_export(tmp_path: Path, databa
         assert [line["text"] for line in told["talk"]["lines"]] == [TALK]
         assert [share["game_id"] for share in told["shares"]] == here.games[1:]
         assert told["talk"]["player_ids"] == [here.ana.player_id]
+        assert [game["game_id"] for game in told["counted_games"]] == here.games
+        assert {game["variant"] for game in told["standing"]["games"]} == {
+            *("VARIANT_AZI", "VARIANT_DURAK", "VARIANT_RAMI"),
+        }
+        (change,) = told["limits"]["changes"]
+        assert (change["reason"], change["operator"]) == (REASON, "")
+        assert told["limits"]["limits"][0]["house_amount"] == "99999"
         wallet = told["wallet"]
         assert sum(int(line["chips"]) for line in wallet["lines"]) == int(
             wallet["account"]["balance"]
@@ -201,9 +215,9 @@ async def test_everything_about_a_player_is_in_his_export(tmp_path: Path, databa
         assert all("operator" not in look for some in looks for look in some)
         for game in told["games"]:
             del game["receipt"], game["looks"]
-        assert [theirs[part] for part in ("games", "table_events", "wallet")] == [
-            told[part] for part in ("games", "table_events", "wallet")
-        ]
+        alike = ("games", "table_events", "counted_games", "standing", "wallet")
+        assert [theirs[part] for part in alike] == [told[part] for part in alike]
+        assert theirs["limits"]["changes"] == told["limits"]["changes"]
 
 
 async def dither(here: Scene) -> str:
@@ -237,6 +251,7 @@ async def test_after_an_erasure_the_player_is_nowhere(tmp_path: Path, database: 
         assert NAME.encode() in before
         assert WORDS.encode() in before
         assert TALK.encode() in before
+        assert REASON.encode() in before
         receipts = [await export.receipt(here.ana, here.games[1])]
         erase = ("me", "erase", "--confirm", NAME)
         refused = await asyncio.to_thread(here.kozyr, *erase)
@@ -245,8 +260,10 @@ async def test_after_an_erasure_the_player_is_nowhere(tmp_path: Path, database: 
         assert done.returncode == 0, done.stderr
         assert not (here.home / "player.json").exists()
         after = await here.everything()
-        for gone in (NAME.encode(), WORDS.encode(), TALK.encode(), NAME.encode().hex().encode()):
-            assert gone not in after
+        texts = (NAME, WORDS, TALK, REASON, NAME.encode().hex())
+        assert [text for text in texts if text.encode() in after] == []
+        checked = await asyncio.to_thread(here.kozyr, "standing", "check")
+        assert checked.returncode == 0, checked.stdout
         audited = await asyncio.to_thread(here.kozyr, "audit", "--all")
         assert (audited.returncode, ": all sound" in audited.stdout) == (0, True), audited.stdout
         assert (await here.house.trial()).sound

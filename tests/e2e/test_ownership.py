@@ -35,6 +35,8 @@ ABOUT_NOTHING_OF_OTHERS = {
     *("CreateTable", "QuickPlay", "ListTables"),  # one's own, and what is listed for all
     "ListTalk",  # one's own
     "ListPlayers",  # names, for whoever knows the ids
+    "ListLeaders",  # who wants to be seen there
+    *("SetListed", "SetLimit", "WithdrawLimitChange", "ExcludeMyself"),  # one's own
 }
 """RPCs that players may call and that name none of `THINGS`, and why that is in order."""
 NO_LOOKS = {

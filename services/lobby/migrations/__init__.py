@@ -15,5 +15,12 @@ RIGHTS = {
     "talk_rooms": ("SELECT", "INSERT", "UPDATE (last)", "DELETE"),
     "mutes": ("SELECT", "INSERT", "DELETE"),
     "seatings": ("SELECT", "INSERT", "UPDATE (holder, until_at)", "DELETE"),
+    "stakes": ("SELECT", "INSERT", "DELETE"),
+    "player_games": ("SELECT", "INSERT", "UPDATE (struck)", "DELETE"),
+    "standings": ("SELECT", "INSERT", "UPDATE", "DELETE"),
+    "listings": ("SELECT", "INSERT", "UPDATE (listed)", "DELETE"),
+    "limits": ("SELECT", "INSERT", "UPDATE (own, loosens_at, loosened, house)", "DELETE"),
+    "exclusions": ("SELECT", "INSERT", "UPDATE (own_until, house_until)", "DELETE"),
+    "limit_changes": ("SELECT", "INSERT", "DELETE"),
 }
 """What the service's role may do."""

@@ -13,7 +13,9 @@ import pytest
 from kozyr.game.v1 import view_pb2
 from kozyr.lobby.v1 import identity_pb2, lobby_pb2
 from kozyr.lobby.v1.identity_pb2_grpc import IdentityServiceStub
+from kozyr.lobby.v1.limits_pb2_grpc import LimitServiceStub
 from kozyr.lobby.v1.lobby_pb2_grpc import LobbyServiceStub
+from kozyr.lobby.v1.standing_pb2_grpc import StandingServiceStub
 from kozyr.lobby.v1.talk_pb2_grpc import TalkServiceStub
 
 from services.kernel.errors import Refused
@@ -41,13 +43,15 @@ class Guest:
         self.lobby = LobbyServiceStub(self.client.channel)
         self.identity = IdentityServiceStub(self.client.channel)
         self.talk = TalkServiceStub(self.client.channel)
+        self.standing = StandingServiceStub(self.client.channel)
+        self.limits = LimitServiceStub(self.client.channel)
 
     async def call(self, request: Any) -> Any:
         """Call the RPC of this request; a request id is added where one is needed."""
         if "request_id" in request.DESCRIPTOR.fields_by_name and not request.request_id:
             request.request_id = request_id()
         name = request.DESCRIPTOR.name.removesuffix("Request")
-        stubs = (self.lobby, self.identity, self.talk)
+        stubs = (self.lobby, self.identity, self.talk, self.standing, self.limits)
         stub = next(each for each in stubs if hasattr(each, name))
         return await self.client.call(getattr(stub, name), request)
 
@@ -162,7 +166,9 @@ def report(table: lobby_pb2.Table, *stacks: int, **result: Any) -> lobby_pb2.Rep
     """A game of the table was played to its end."""
     playing = [seat for seat in table.seats if seat.in_game]
     seats = [
-        view_pb2.SeatResult(seat=n, player_id=seat.player_id, stack_after=stack)
+        view_pb2.SeatResult(
+            seat=n, player_id=seat.player_id, stack_before=seat.stack, stack_after=stack
+        )
         for n, (seat, stack) in enumerate(zip(playing, stacks, strict=True))
     ]
     return lobby_pb2.ReportGameRequest(

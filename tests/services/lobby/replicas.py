@@ -8,10 +8,12 @@ from typing import Any, cast
 from uuid import UUID
 
 from services.kernel.errors import Refused
+from services.lobby.admission import Admission
 from services.lobby.choices import Choices
 from services.lobby.commands import Command
 from services.lobby.conditions import Moot
 from services.lobby.directory import Directory
+from services.lobby.limitbook import LimitBook
 from services.lobby.model import Event, Table
 from services.lobby.openings import Openings
 from services.lobby.players import Players
@@ -61,7 +63,8 @@ async def replica(url: str) -> AsyncIterator[Replica]:
     store.read_each = counted  # type: ignore[method-assign]
     streams = Streams(store, DECIDER, published=lambda c: made.published(c.stream, c.after.state))
     made, choices, nobody = Directory(engine, store, streams), Choices(engine), cast(Any, None)
-    tables = Tables(streams, store, Players(engine), choices, nobody, Seatings(engine))
+    others = nobody, Admission(streams, store, LimitBook(engine)), Seatings(engine)
+    tables = Tables(streams, store, Players(engine), choices, *others)
     quick = QuickPlay(tables, store, choices, made, Openings(engine))
     try:
         yield Replica(streams, made, store, reads, tables, quick)

@@ -12,15 +12,18 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from services.kernel.envelope import Claimed
 from services.kernel.errors import Kind, Refused, unavailable
 from services.lobby.accounts import Accounts
+from services.lobby.admission import Admission
 from services.lobby.choices import Choices
 from services.lobby.commands import AddBot, Command, Open, SetReady, TakeSeat
 from services.lobby.erasing import Erasing
 from services.lobby.erasures import Erasures
 from services.lobby.evolve import START
+from services.lobby.limitbook import LimitBook
 from services.lobby.model import Event, Phase, Rules, Table
 from services.lobby.players import Players
 from services.lobby.seatings import Seatings
 from services.lobby.server import FOLDERS
+from services.lobby.stakes import Stakes
 from services.lobby.start import Starter
 from services.lobby.tables import DECIDER, Tables
 from services.lobby.timers import Timers
@@ -138,6 +141,8 @@ class Rig:
     engine: AsyncEngine = field(init=False)
     store: SqlStore = field(init=False)
     streams: Streams[Table, Command, Event] = field(init=False)
+    stakes: Stakes = field(init=False)
+    book: LimitBook = field(init=False)
     starter: Starter = field(init=False)
     players: Players = field(init=False)
     tables: Tables = field(init=False)
@@ -157,9 +162,13 @@ class Rig:
         game: Any = FaultyClient(self.clients.client("game"), self.script, self.counts)
         self.players = Players(engine, lambda: self.clock)
         accounts = Accounts(self.players, wallet)
-        self.starter = Starter(self.streams, accounts, wallet, game, TRIES_MAX)
+        self.stakes = Stakes(engine, lambda: self.clock)
+        self.book = LimitBook(engine, lambda: self.clock)
+        self.starter = Starter(self.streams, accounts, wallet, game, self.stakes, TRIES_MAX)
+        admission = Admission(self.streams, self.store, self.book)
         self.tables = Tables(
-            *(self.streams, self.store, self.players, Choices(engine), accounts, Seatings(engine))
+            *(self.streams, self.store, self.players, Choices(engine), accounts),
+            *(admission, Seatings(engine)),
         )
         self.erasures = Erasures(engine, LEASE_MS, lambda: self.clock)
         noted: Any = Mortal(self.erasures, self.script, self.counts)

@@ -35,8 +35,8 @@ class Streams:
         return Loaded(Table(version=known), known, b"", 0)
 
 
-NONE = cast(Any, None)
-TABLES = Tables(cast(Any, Streams()), cast(Any, Store()), NONE, NONE, NONE, NONE)
+NONE = (cast(Any, None),) * 5
+TABLES = Tables(cast(Any, Streams()), cast(Any, Store()), *NONE)
 
 
 async def test_damaged_tables_do_not_shorten_a_look() -> None:

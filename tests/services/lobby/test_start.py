@@ -5,16 +5,20 @@ import random
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
+from sqlalchemy import select
 
 from services.kernel.errors import Kind, Refused, invalid, precondition
 from services.kernel.seats import AbsentPolicy
 from services.lobby.commands import EndGame, LeaveSeat, Open, Rematch, SetReady, TakeSeat
 from services.lobby.evolve import FILL, TAG_OPEN, UNREADY, Limits
 from services.lobby.model import BotLevel, Phase, Table, Wish
+from services.lobby.schema import stakes
 from services.lobby.start import SERVICES_UNAVAILABLE, game_request, reservation_id
+from services.runtime.database import read
 from tests.services.lobby.peers import WELCOME, Peers, peers
 from tests.services.lobby.saga import GAME, TABLE, TRIES_MAX, Fault, Rig, Script, begin, rig
 from tests.services.lobby.tables import azi_rules, bot, durak_rules, player
@@ -46,12 +50,22 @@ def in_order(faults: Iterator[Fault]) -> Script:
     return lambda _name, _number: next(faults, Fault.NONE)
 
 
+async def staked(lobby: Rig) -> list[Any]:
+    """Who has begun the game, as it stands in the lobby's books."""
+    async with read(lobby.engine) as connection:
+        query = select(stakes).where(stakes.c.game_id == GAME)
+        return list(await connection.execute(query))
+
+
 async def check(lobby: Rig) -> Table:
     """What must hold when a start has come to its end, however it went."""
     table, bank, hall = await lobby.table(), lobby.peers.bank, lobby.peers.hall
     assert bank.total() == 0
     assert table.abandoned == ""
     assert table.game == GAME
+    begun = {row.player_id for row in await staked(lobby)}
+    persons = {seat.player for _, seat in table.people()}
+    assert begun == (persons if table.phase is Phase.PLAYING else set())
     if table.phase is Phase.PLAYING:
         assert str(GAME) in hall.opened
         assert str(GAME) not in bank.voided
