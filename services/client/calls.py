@@ -36,6 +36,11 @@ def new_request_id() -> str:
     return secrets.token_hex(16)
 
 
+def name_of(request: Message) -> str:
+    """The RPC that takes such a request."""
+    return request.DESCRIPTOR.name.removesuffix("Request")
+
+
 class Backoff:
     """Waits that double up to two seconds, with jitter, until the patience is used up."""
 
@@ -101,7 +106,7 @@ class Caller:
         self.dropped: Counter[str] = Counter()
         """Messages of a game's streams that came twice, other than a snapshot at a new start."""
         self.repeated: Counter[str] = Counter()
-        """Why calls were sent again and streams taken up anew: how often each reason came."""
+        """Calls sent again and streams taken up anew: how often each, with the reason."""
         self._clients = {name: Client(settings.address(name), settings, token) for name in SERVICES}
 
     def stub(self, service: str, make: Callable[[Any], R]) -> R:
@@ -122,7 +127,7 @@ class Caller:
             except Refused as refused:
                 if refused.kind not in RETRIED and refused.retry_after_ms is None:
                     raise
-                self.repeated[refused.reason] += 1
+                self.repeated[f"{name_of(request)} {refused.reason}"] += 1
                 await backoff.wait(refused)
                 timeout_ms = min(2 * timeout_ms, self.answer_ms)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from kozyr.game.v1 import game_pb2, game_pb2_grpc, view_pb2
 
-from services.client.calls import RETRIED, SILENCE_SECONDS, Backoff, Caller, Silence
+from services.client.calls import RETRIED, SILENCE_SECONDS, Backoff, Caller, Silence, name_of
 from services.kernel.errors import Kind, Refused
 
 ENDED = (view_pb2.STAGE_FINISHED, view_pb2.STAGE_CANCELLED)
@@ -90,7 +90,7 @@ async def follow(caller: Caller, game_id: str) -> AsyncGenerator[Update, None]:
             lost = refused
         if gaps > GAPS_MAX:
             raise lost
-        caller.repeated[lost.reason] += 1
+        caller.repeated[f"{name_of(request)} {lost.reason}"] += 1
         await backoff.wait(lost)
 
 

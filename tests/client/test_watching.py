@@ -85,7 +85,7 @@ async def test_a_stream_that_breaks_is_taken_up_with_its_last_token() -> None:
         (5, 7, True),
     ]
     assert caller.tokens == [b"", b"", b"3", b"h3", b"4"]
-    assert caller.repeated == {"STREAM_SILENT": 4}
+    assert caller.repeated == {"WatchGame STREAM_SILENT": 4}
     assert [update.over for update in seen] == [False, False, True]
 
 
@@ -171,7 +171,7 @@ async def test_each_try_of_a_call_waits_longer(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(caller._clients["game"], "call", call)
     assert await caller.call("game", None, game_pb2.SubmitMoveRequest()) == "done"
     assert given == [2_000, 4_000, 5_000, 5_000]
-    assert caller.repeated == {"DEADLINE_EXCEEDED": 3}
+    assert caller.repeated == {"SubmitMove DEADLINE_EXCEEDED": 3}
     await caller.close()
 
 

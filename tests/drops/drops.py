@@ -64,7 +64,7 @@ class Form:
 
 
 LONG = Form(
-    games=100, at_once=12, least=1.0, most=5.0, faults=math.inf, first=0, think=0.1, processes=True
+    games=100, at_once=12, least=1.0, most=5.0, faults=math.inf, first=2, think=0.1, processes=True
 )
 SHORT = Form(
     games=1, at_once=3, least=0.1, most=0.5, faults=2, first=1, think=0.02, processes=False
@@ -299,12 +299,14 @@ def judge(outcome: Outcome, what: str, seen: Seen, twice: int, log: Sequence[Any
 
 
 def choice(rng: Random) -> Any:
-    """Any legal move."""
+    """Any legal move, but for folding, which would soon end a game of Azi."""
 
     def chosen(view: view_pb2.GameView) -> variant_pb2.Move:
         which = view.WhichOneof("table") or ""
         move = variant_pb2.Move()
-        getattr(move, which).CopyFrom(rng.choice(getattr(view, which).legal))
+        legal = list(getattr(view, which).legal)
+        stays = [made for made in legal if made.WhichOneof("move") != "fold"]
+        getattr(move, which).CopyFrom(rng.choice(stays or legal))
         return move
 
     return chosen

@@ -57,6 +57,8 @@ THINK_SECONDS = (0.5, 2.0)
 """Before each move. At a table of four everybody moves every 2 to 8 seconds."""
 IDLE_THINK_SECONDS = (0.05, 0.15)
 """At the table that has the machine to itself: enough moves to find the slowest in a hundred."""
+COMING = 0.1
+"""The share of the time in which tables come into being, one after the other."""
 TURN_MS = 60_000
 STACK = 100
 SIGNING_UP = 16
@@ -94,6 +96,7 @@ class Seen:
     steps: list[float] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
+    repeated: Counter[str] = field(default_factory=Counter)
     games: int = 0
 
     def p(self, of: str, share: float) -> float:
@@ -115,8 +118,9 @@ class Party:
         self._sent: dict[tuple[str, int], float] = {}
         self._came: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
 
-    async def play(self) -> None:
+    async def play(self, after_seconds: float) -> None:
         """Play until cancelled; what must not come is noted, not raised."""
+        await asyncio.sleep(after_seconds)
         while True:
             try:
                 table, game_id = await self._start()
@@ -185,7 +189,7 @@ class Party:
         for move, began in self._sent.items():
             self.seen.steps += [came - began for came in self._came[move]]
         for player in self.players:
-            self.seen.wrong += player.repeated
+            self.seen.repeated += player.repeated
             self.seen.wrong["sent twice"] += player.dropped.total()
 
 
@@ -235,6 +239,9 @@ def _told(report: Report, idle: Seen, loaded: Seen, seconds: float) -> None:
     report.absolute["load.moves_missed"] = loaded.refused.total()
     wrong = idle.wrong + loaded.wrong
     report.absolute["load.errors"] = wrong.total()
+    report.absolute["load.repeated"] = loaded.repeated.total()
+    for what, count in sorted(loaded.repeated.items()):
+        report.absolute[f"load.repeated {what}"] = count
     report.failed += [f"{reason}: {count}" for reason, count in sorted(wrong.items())]
 
 
@@ -272,7 +279,10 @@ async def _played(parties: Sequence[Party], seconds: float) -> tuple[Seen, list[
     It lasts longer where nobody has moved yet, but not for ever.
     """
     lags: list[float] = []
-    playing = [asyncio.create_task(party.play()) for party in parties]
+    coming = seconds * COMING / len(parties)
+    playing = [
+        asyncio.create_task(party.play(number * coming)) for number, party in enumerate(parties)
+    ]
     end = time.perf_counter() + seconds
     while (now := time.perf_counter()) < end or (
         now < end + FIRST_MOVE_SECONDS and not all(party.seen.moves for party in parties)
@@ -292,6 +302,7 @@ async def _played(parties: Sequence[Party], seconds: float) -> tuple[Seen, list[
         seen.steps += party.seen.steps
         seen.refused += party.seen.refused
         seen.wrong += party.seen.wrong
+        seen.repeated += party.seen.repeated
         seen.games += party.seen.games
     return seen, lags
 
