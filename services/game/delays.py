@@ -63,6 +63,8 @@ class Delays:
         """
         game_id = loaded.state.game_id
         before = self._shown.get(game_id) or self.games.nothing
+        if before.version > loaded.version:  # others, who loaded the game later, were faster
+            return Past(before)
         try:
             changes = await self.games.appends(game_id, before, loaded.version)
         except Refused as refused:

@@ -12,8 +12,8 @@ from engines import rami
 from engines.cards import text
 from services.ai import minds
 from services.ai import views as ai_views
-from services.game import domain as rules
 from services.game import (
+    delays,
     export,
     games,
     histories,
@@ -24,13 +24,14 @@ from services.game import (
     views,
     watching,
 )
+from services.game import domain as rules
 from services.game.model import Stage, State
 from services.game.pacing import Pace
 from services.kernel.envelope import Due, Plan
 from services.kernel.errors import Refused
 from services.runtime import log
 from tests.leaks.channels import CHANNELS
-from tests.leaks.fuzz import SEATS, Game, Leak, Tally, check, fuzz, game
+from tests.leaks.fuzz import SEATS, Game, Leak, Tally, check, fuzz, game, known
 from tests.leaks.octets import carried, spelt
 from tests.rpcs import path, rpcs
 from tests.services.game.logs import GAME_ID
@@ -323,6 +324,33 @@ async def test_a_leak_is_seen(
     monkeypatch.setattr(place, name, leak(getattr(place, name)))
     with pytest.raises(Leak, match=channel):
         await check(one, viewer, Tally(), only=[channel])
+
+
+def behind() -> Game:
+    """A game in which cards have been played that those who are kept behind have not seen."""
+    for at in count(0, 2):
+        one = game("durak", at)
+        running = one.state.spectator_delay and not one.state.ended
+        if running and known(one.true, None) - known(one.seen(None), None):
+            return one
+    raise AssertionError
+
+
+@pytest.mark.parametrize("channel", ["view", "happenings", "receipt", "stream"])
+async def test_what_is_shown_too_soon_is_seen(
+    channel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where those who are kept behind are shown the present after all."""
+
+    async def present(_delays: Any, loaded: Any, _viewer: Viewer) -> Any:
+        return loaded
+
+    one = behind()
+    await check(one, None, Tally(), only=[channel])
+    monkeypatch.setattr(delays.Delays, "seen", present)
+    monkeypatch.setattr(watching, "delay_of", lambda _state, _viewer: 0)
+    with pytest.raises(Leak, match=rf"{channel}: piece \d+ names a hidden card"):
+        await check(one, None, Tally(), only=[channel])
 
 
 def test_every_channel_has_a_leak_that_is_seen() -> None:

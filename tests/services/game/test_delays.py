@@ -111,6 +111,16 @@ async def test_what_was_shown_before_is_not_read_again(variant: str) -> None:
     assert stored.read == len(past.later) < 12
 
 
+async def test_who_is_overtaken_is_shown_what_the_others_were() -> None:
+    """A game that was loaded before more of it was shown to somebody else."""
+    world = played("durak", 2, 1)
+    kept = delays(world)
+    newest = await kept.past(loaded(world[-1].after), 1)
+    early = loaded(world[1].after)
+    assert newest.shown.version > early.version
+    assert (await kept.past(early, 1)).shown is newest.shown
+
+
 @pytest.mark.parametrize("variant", KINDS)
 async def test_a_game_that_was_dealt_as_it_was_opened_is_not_shown_at_once(variant: str) -> None:
     """There is nothing of it that is old enough."""
