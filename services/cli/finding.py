@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from kozyr.game.v1 import game_pb2, view_pb2
 
@@ -15,6 +15,7 @@ from services.client import lists
 from services.client.calls import Caller
 from services.client.player import Player
 from services.client.profile import ProfileFile
+from services.kernel.errors import Refused
 from services.kernel.ids import parse_uuid
 from services.runtime.settings import Settings
 
@@ -47,7 +48,10 @@ async def as_operator(settings: Settings, subject: str = OPERATOR) -> AsyncItera
 
 @asynccontextmanager
 async def as_player(settings: Settings, profile: str = "player") -> AsyncIterator[Player]:
-    """Call as the player of the profile; raises Failure if there is none."""
+    """Call as the player of the profile, in a session of its own that ends with what is done.
+
+    Raises Failure if there is none.
+    """
     file = ProfileFile(profile)
     kept = file.read()
     if kept is None:
@@ -56,6 +60,8 @@ async def as_player(settings: Settings, profile: str = "player") -> AsyncIterato
     try:
         await player.sign_in(kept, file)
         yield player
+        with suppress(Refused):
+            await player.sign_out()
     finally:
         await player.close()
 

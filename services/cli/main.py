@@ -30,6 +30,7 @@ COMMANDS = {
     "verify": "check receipts, with no server",
     "fairness": "shuffle many decks and judge how even they are",
     "dispute": "complain about a game; judge complaints, with evidence and chips",
+    "account": "choose a password, come back elsewhere, end sessions",
     "me": "see and keep what is held about you, or have yourself erased",
     "players": "see what is held about a player, erase a player, as an operator",
     "leaders": "the leaderboard of a game",

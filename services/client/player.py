@@ -16,8 +16,8 @@ from google.protobuf.message import Message
 from kozyr.game.v1 import game_pb2, game_pb2_grpc, variant_pb2, view_pb2
 from kozyr.lobby.v1 import identity_pb2, identity_pb2_grpc
 
-from services.client import seeds
-from services.client.calls import PATIENCE_MS, Caller
+from services.client import devices, seeds
+from services.client.calls import PATIENCE_MS, Caller, new_request_id
 from services.client.profile import Profile, ProfileFile, new_seed_key
 from services.client.watching import Update, follow
 from services.kernel.errors import Kind, Refused
@@ -43,6 +43,7 @@ class Player(Caller):
         self.player_id = ""
         self.display_name = ""
         self._tokens = identity_pb2.Tokens()
+        self._attempt = new_request_id()
         self._profile: Profile | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._renew_at = self._ends_at = math.inf
@@ -75,9 +76,56 @@ class Player(Caller):
         await self._sign_in(profile)
 
     async def _sign_in(self, profile: Profile) -> None:
-        request = identity_pb2.SignInRequest(player_id=profile.player_id, secret=profile.secret)
-        reply = await super().call("lobby", self._identity.SignIn, request)
+        if profile.device_key:
+            reply = await self._sign_in_with_key(profile)
+        else:
+            request = identity_pb2.SignInRequest(player_id=profile.player_id, secret=profile.secret)
+            reply = await super().call("lobby", self._identity.SignIn, request)
         self.be(profile, reply.tokens)
+
+    async def _sign_in_with_key(self, profile: Profile) -> identity_pb2.SignInWithKeyResponse:
+        """Sign in by this device's key, with another challenge where an answer was lost."""
+        public = devices.public_key(profile.device_key)
+        asked = identity_pb2.GetChallengeRequest(player_id=profile.player_id, public_key=public)
+        for tries_left in (1, 0):
+            given = await super().call("lobby", self._identity.GetChallenge, asked)
+            signed = devices.signed(profile, given.challenge)
+            try:
+                reply: identity_pb2.SignInWithKeyResponse = await super().call(
+                    "lobby", self._identity.SignInWithKey, signed
+                )
+            except Refused as refused:
+                if refused.reason != "CHALLENGE_USED" or not tries_left:
+                    raise
+            else:
+                return reply
+        raise AssertionError
+
+    async def sign_in_with_password(
+        self, login_name: str, password: str, device_name: str
+    ) -> Profile:
+        """Be the account of a login name, and make a key by which this device signs in from now
+        on; the profile that holds it."""
+        request = identity_pb2.SignInWithPasswordRequest(
+            login_name=login_name, password=password, device_name=device_name
+        )
+        reply = await super().call("lobby", self._identity.SignInWithPassword, request)
+        profile = Profile(
+            reply.player.player_id,
+            reply.player.display_name,
+            "",
+            new_seed_key(),
+            devices.new_device_key(),
+        )
+        self.be(profile, reply.tokens)
+        public = devices.public_key(profile.device_key)
+        adding = identity_pb2.AddDeviceRequest(device_name=device_name, public_key=public)
+        await self.call("lobby", self._identity.AddDevice, adding)
+        return profile
+
+    async def sign_out(self) -> None:
+        """End the session that was begun by signing in."""
+        await self.call("lobby", self._identity.SignOut, identity_pb2.SignOutRequest())
 
     async def enter(self, file: ProfileFile, display_name: str) -> str | None:
         """Sign in with the profile file, or sign up and write it.
@@ -236,6 +284,7 @@ class Player(Caller):
     def _hold(self, tokens: identity_pb2.Tokens) -> None:
         """Use these tokens from now on; how long they last is counted from here."""
         self._tokens = tokens
+        self._attempt = new_request_id()
         lasts = seconds_valid(tokens)
         now = time.monotonic()
         self._ends_at = now + lasts
@@ -251,7 +300,9 @@ class Player(Caller):
     async def _refresh(self) -> None:
         if self._profile is None:
             return
-        request = identity_pb2.RefreshRequest(refresh_token=self._tokens.refresh_token)
+        request = identity_pb2.RefreshRequest(
+            refresh_token=self._tokens.refresh_token, attempt_id=self._attempt
+        )
         try:
             self._hold((await super().call("lobby", self._identity.Refresh, request)).tokens)
         except Refused as refused:

@@ -21,12 +21,14 @@ class FileFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """An account: who, its secret, the key of its seeds. Nothing of it prints its secrets."""
+    """An account: who, its secret or this device's key, the key of its seeds. Nothing of it prints
+    its secrets."""
 
     player_id: str
     display_name: str
     secret: str = field(repr=False)
     seed_key: bytes = field(repr=False)
+    device_key: bytes = field(default=b"", repr=False)
 
 
 def new_seed_key() -> bytes:
@@ -67,6 +69,7 @@ class ProfileFile:
                 display_name=str(kept["display_name"]),
                 secret=str(kept["secret"]),
                 seed_key=base64.b64decode(kept["seed_key"], validate=True),
+                device_key=base64.b64decode(kept.get("device_key", ""), validate=True),
             )
         except FileNotFoundError:
             return None
@@ -83,6 +86,8 @@ class ProfileFile:
             "secret": profile.secret,
             "seed_key": base64.b64encode(profile.seed_key).decode(),
         }
+        if profile.device_key:
+            kept["device_key"] = base64.b64encode(profile.device_key).decode()
         write_private(self.path, kept)
 
     @property

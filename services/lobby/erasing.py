@@ -3,8 +3,8 @@
     ASKED      he sits nowhere; no game runs, no dispute or claim concerns him (the games say so)
     AGREED     the wallet takes the chips he gives up; the last that can refuse
     EMPTIED    the games remove his texts and connections
-    FORGOTTEN  his row and refresh tokens are removed, what he said and whom he muted, his games,
-               numbers and limits
+    FORGOTTEN  his row, his tokens and how he signed in are removed, what he said and whom he muted,
+               his games, numbers and limits
     ERASED     an embedded database's file is rid of them
     SHREDDED   when the last access token has ended: what was done with it until then goes as well
     ENDED
@@ -32,7 +32,7 @@ from services.lobby.accounts import Accounts
 from services.lobby.commands import LeaveSeat
 from services.lobby.erasures import Erasure, Erasures, Step, Wish
 from services.lobby.players import Players
-from services.lobby.schema import limit_changes
+from services.lobby.schema import PERSONAL, limit_changes
 from services.lobby.schema import players as players_table
 from services.lobby.start import PASSING
 from services.lobby.tables import Request, Tables
@@ -53,7 +53,8 @@ STALE_MS = 60_000
 """How much longer than its life a token may serve: clocks differ, a call may just have begun."""
 
 
-NAMING = (players_table.name, talk_table.name, limit_changes.name)
+PERSONAL_NAMES = tuple(table.name for table in PERSONAL)
+NAMING = (players_table.name, talk_table.name, limit_changes.name, *PERSONAL_NAMES)
 """The tables of which an embedded database's file keeps nothing that was removed."""
 
 
@@ -81,7 +82,7 @@ class Erasing:
         pause_ms: int = PAUSE_MS,
         own: Sequence[Held] = (),
     ) -> None:
-        self._remains = [Shredder(engine, name) for name in NAMING]
+        self._remains = Shredder(engine, *NAMING)
         self._own = own
         self._erasures = erasures
         self._players = players
@@ -159,7 +160,7 @@ class Erasing:
                 self._players.forget([erasure.player])
                 return removed
             case Step.ERASED:
-                await asyncio.gather(*(each.shred() for each in self._remains))
+                await self._remains.shred()
                 return await self._erasures.rest(erasure)
             case Step.SHREDDED:
                 await self._stand_up(erasure)

@@ -16,7 +16,7 @@ from sqlalchemy import and_, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from services.kernel.errors import Kind, Refused, denied, invalid, not_found
-from services.lobby.schema import erasures, players, refresh_tokens
+from services.lobby.schema import PERSONAL, erasures, players, refresh_tokens
 from services.runtime.database import database_now, read, write
 
 UNDER_WAY_MS = 500
@@ -146,15 +146,16 @@ class Erasures:
             )
 
     async def remove(self, erasure: Erasure, tokens_ms: int) -> Erasure:
-        """Remove the player's row and tokens; those still out end within `tokens_ms`."""
+        """Remove the player's row, his tokens and all else that is held of him; tokens still out
+        end within `tokens_ms`."""
         mine = refresh_tokens.c.player_id == erasure.player
         row = players.c.player_id == erasure.player
         async with write(self._engine) as connection:
-            # in this order nobody who is just being given a token waits for us while we wait for
-            # him; once the row is ours, no token more can be given
+            await lock_player(connection, erasure.player)
             await connection.execute(delete(refresh_tokens).where(mine))
-            await connection.execute(select(players.c.player_id).where(row).with_for_update())
-            await connection.execute(delete(refresh_tokens).where(mine))
+            for table in PERSONAL:
+                gone = delete(table).where(table.c.player_id == erasure.player)
+                await connection.execute(gone)
             await connection.execute(delete(players).where(row))
             now = await self._now(connection)
             ends_at = now + tokens_ms * 1_000
@@ -237,6 +238,16 @@ class Erasures:
 
     async def _now(self, connection: AsyncConnection) -> int:
         return await database_now(connection) if self._clock is None else self._clock()
+
+
+async def lock_player(connection: AsyncConnection, player: UUID) -> None:
+    """Hold a player's row before anything else of his is written or removed.
+
+    Who gives him a token does so too: so what is ended is ended, though a token of it is just being
+    traded, and nobody waits for another in a circle.
+    """
+    row = select(players.c.player_id).where(players.c.player_id == player)
+    await connection.execute(row.with_for_update())
 
 
 async def require_staying(connection: AsyncConnection, player: UUID) -> None:

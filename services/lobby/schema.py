@@ -1,7 +1,8 @@
 """The lobby's own tables, beside those of its event store.
 
-Secrets, refresh tokens and request ids are kept as SHA-256 only. Times are database time in Unix
-microseconds.
+Secrets, refresh tokens and request ids are kept as SHA-256 only, passwords as Argon2id. Times are
+database time in Unix microseconds. Nothing but `refresh_tokens` refers to `players`: whoever writes
+about a player holds his row meanwhile, and an embedded database's tables can be shredded.
 """
 
 from sqlalchemy import (
@@ -13,6 +14,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    UniqueConstraint,
     Uuid,
 )
 
@@ -41,8 +43,81 @@ refresh_tokens = Table(
     Column("player_id", Uuid, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Column("spent", Boolean, nullable=False),
+    Column("attempt", LargeBinary),
+    Column("spent_at", BigInteger),
 )
-"""A family is a sign-in and the tokens traded since; a family that is revoked has no rows."""
+"""A family is a sign-in and the tokens traded since; a family that is revoked has no rows.
+`attempt` is the hash of the try that spent the token, where it was named."""
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("session_id", Uuid, primary_key=True),
+    Column("player_id", Uuid, nullable=False),
+    Column("means", Integer, nullable=False),
+    Column("device_name", Text, nullable=False),
+    Column("device_id", Uuid),
+    Column("started_at", BigInteger, nullable=False),
+    Column("renewed_at", BigInteger),
+)
+"""What is known of a family of refresh tokens, its id being the family's; release 0.1.0 wrote none.
+`device_id` is the device whose key began it."""
+
+logins = Table(
+    "logins",
+    metadata,
+    Column("player_id", Uuid, primary_key=True),
+    Column("login_name", Text, nullable=False, unique=True),
+    Column("password", Text, nullable=False),
+    Column("request", LargeBinary, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),
+)
+"""Login names and passwords; `request` is the hash of the request that set them."""
+
+devices = Table(
+    "devices",
+    metadata,
+    Column("device_id", Uuid, primary_key=True),
+    Column("player_id", Uuid, nullable=False),
+    Column("device_name", Text, nullable=False),
+    Column("public_key", LargeBinary, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("used_at", BigInteger),
+    UniqueConstraint("player_id", "public_key", name="devices_key"),
+)
+"""Keys by which players sign in."""
+
+externals = Table(
+    "externals",
+    metadata,
+    Column("identity", LargeBinary, primary_key=True),
+    Column("player_id", Uuid, nullable=False),
+    Column("issuer", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+"""Who an external issuer's subjects are; `identity` is the hash of both."""
+
+failures = Table(
+    "failures",
+    metadata,
+    Column("subject", LargeBinary, primary_key=True),
+    Column("count", Integer, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    Column("until_at", BigInteger, nullable=False),
+)
+"""Failed sign-ins by login name and by address, both as keyed hashes; `until_at` when the next try
+is let through. A row is removed a day after its last failure."""
+
+challenges = Table(
+    "challenges",
+    metadata,
+    Column("challenge", LargeBinary, primary_key=True),
+    Column("expires_at", BigInteger, nullable=False),
+)
+"""Challenges that served, until they have expired."""
+
+PERSONAL = (sessions, logins, devices, externals)
+"""What is held of a player beside `players` and `refresh_tokens`, by `player_id`."""
 
 choices = Table(
     "choices",

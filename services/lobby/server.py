@@ -21,20 +21,27 @@ from services.kernel.envelope import Claimed
 from services.lobby import migrations
 from services.lobby.accounts import Accounts
 from services.lobby.admission import Admission
+from services.lobby.challenges import Challenges
 from services.lobby.choices import Choices
+from services.lobby.devices import Devices
 from services.lobby.directory import Directory
 from services.lobby.ending import Ending
 from services.lobby.erasing import PAUSE_MS, Erasing
 from services.lobby.erasures import Erasures
 from services.lobby.evolve import START, Limits
+from services.lobby.externals import Externals
 from services.lobby.forgetting import Playing
-from services.lobby.identity import Identity
+from services.lobby.identity import Doors, Identity
 from services.lobby.limit_servicer import PlayLimits
 from services.lobby.limitbook import LimitBook
 from services.lobby.listening import Listening
+from services.lobby.lockout import Lockout
+from services.lobby.logins import Logins
 from services.lobby.model import Table
 from services.lobby.mutes import Mutes
+from services.lobby.oidc import ExternalIssuer
 from services.lobby.openings import Openings
+from services.lobby.passwords import Passwords
 from services.lobby.players import Players
 from services.lobby.quick import QuickPlay
 from services.lobby.seatings import Seatings
@@ -105,7 +112,11 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
     streams = Streams(store, decider(limits), published=published)
     directory = Directory(engine, store, streams)
     wallet, game = process.peers.client("wallet"), process.peers.client("game")
-    players, choices, partitions = Players(engine), Choices(engine), Partitions(engine)
+    players, choices, partitions = (
+        Players(engine, key=process.seal_key),
+        Choices(engine),
+        Partitions(engine),
+    )
     accounts = Accounts(players, wallet)
     standings, stakes, book = Standings(engine), Stakes(engine), LimitBook(engine)
     seatings, admission = Seatings(engine), Admission(streams, store, book)
@@ -155,8 +166,18 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
         pace.erasure_pause_ms,
         own=(speech.talk, speech.mutes, seatings, Playing(engine)),
     )
+    challenges = Challenges(engine, process.seal_key, players.now)
+    lockout = Lockout(engine, process.seal_key, players.now, settings)
+    passwords = Passwords(settings)
+    doors = Doors(
+        Logins(engine, players, passwords, lockout),
+        Devices(engine, players, challenges),
+        Externals(engine, players, challenges, ExternalIssuer(settings)),
+        challenges,
+    )
     identity = Identity(
         players,
+        doors,
         accounts,
         signer,
         settings.player_token_ms,
@@ -173,6 +194,7 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
         add_LimitServiceServicer_to_server(restraints, server)
 
     async def close() -> None:
+        passwords.close()
         await speech.feed.stop()
         await close_store(store, feed=feed, due=worker)
 
@@ -195,6 +217,7 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
             "erasures": erasing.run,
             **speech.tasks,
             "stakes": ending.run,
+            "doors": lambda: sweep(lockout, challenges),
         },
         close=close,
     )
@@ -246,7 +269,7 @@ def floods(settings: Settings) -> tuple[Flood, Flood]:
     )
 
 
-async def sweep(*kept: Talk | Mutes) -> None:
+async def sweep(*kept: Talk | Mutes | Lockout | Challenges) -> None:
     """Remove for ever, once a minute, what was kept for long enough."""
     while True:
         with suppress(StoreUnavailable):

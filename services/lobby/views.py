@@ -6,11 +6,13 @@ from uuid import UUID
 from kozyr.game.v1 import variant_pb2
 from kozyr.lobby.v1 import identity_pb2, lobby_pb2, talk_pb2
 
+from services.lobby.devices import Device
 from services.lobby.erasures import Erasure
 from services.lobby.evolve import rules_of
 from services.lobby.model import Phase, Rules, Seat, Table, Variant, Visibility
 from services.lobby.players import Player
 from services.lobby.seeing import kick_of
+from services.lobby.sessions import Session
 from services.lobby.talk import Line
 from services.lobby.variants import write_game_options
 from services.runtime.moments import timestamp
@@ -84,6 +86,35 @@ def talk_line(line: Line, names: Mapping[UUID, Player]) -> talk_pb2.TalkLine:
     else:
         shown.text = line.words
     return shown
+
+
+def session_view(session: Session, current: str) -> identity_pb2.Session:
+    """A session; `current` is the id of the caller's own."""
+    view = identity_pb2.Session(
+        expire_time=timestamp(session.expires_at),
+        session_id=str(session.session),
+        device_name=session.device_name,
+        means=identity_pb2.SignInMeans.ValueType(session.means),
+        current=str(session.session) == current,
+    )
+    if session.started_at is not None:
+        view.start_time.CopyFrom(timestamp(session.started_at))
+    if session.renewed_at is not None:
+        view.renew_time.CopyFrom(timestamp(session.renewed_at))
+    return view
+
+
+def device_view(device: Device) -> identity_pb2.Device:
+    """A device."""
+    view = identity_pb2.Device(
+        device_id=str(device.device),
+        device_name=device.name,
+        public_key=device.public_key,
+        created_time=timestamp(device.created_at),
+    )
+    if device.used_at is not None:
+        view.used_time.CopyFrom(timestamp(device.used_at))
+    return view
 
 
 def erasure_view(erasure: Erasure, *, operator: bool) -> identity_pb2.Erasure:

@@ -94,6 +94,27 @@ LIMITS: tuple[Limit, ...] = (
     Limit("invited", "TOO_MANY_INVITED", "players invited to a table", (), 32, True),
     Limit("shares", "TOO_MANY_SHARES", "links of a player that open", (), 100, True),
     Limit("disputes", "TOO_MANY_DISPUTES", "disputes of a player about a game", (), 10, True),
+    Limit(
+        "account_failures",
+        "SIGN_IN_LOCKED",
+        "wrong passwords for a login name before waits begin, and the longest of these",
+        ("sign_in_failures_max", "sign_in_wait_max_ms"),
+        together=True,
+    ),
+    Limit(
+        "address_failures",
+        "SIGN_IN_LOCKED",
+        "the same from an address",
+        ("sign_in_address_failures_max", "sign_in_wait_max_ms"),
+        together=True,
+    ),
+    Limit(
+        "password_hashes",
+        "SIGN_IN_BUSY",
+        "passwords of all callers that are looked at, and that wait for it",
+        ("password_hashes_at_once", "password_hashes_waiting_max"),
+    ),
+    Limit("devices", "TOO_MANY_DEVICES", "devices whose keys let a player in", (), 10, True),
 )
 """In the order in which they are told of."""
 

@@ -10,6 +10,8 @@ What cannot be read changes nothing: it is an error in the log, and what was kno
 """
 
 import asyncio
+import base64
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,6 +88,11 @@ class Keyring:
             await asyncio.sleep(interval_ms / 1_000)
             self.refresh()
 
+    def jwks(self, issuer: str) -> str:
+        """An issuer's public keys as a JSON Web Key Set (RFC 7517, 8037)."""
+        found = (jwk(kid, key) for kid, (by, key) in self.public.items() if by == issuer)
+        return json.dumps({"keys": sorted(found, key=lambda each: each["kid"])})
+
 
 def look(folder: Path) -> Seen:
     """What tells whether something changed: names, times and sizes of the keys' files."""
@@ -138,6 +145,12 @@ def choose(keys: Sequence[SigningKey], since: float) -> SigningKey:
     """The highest number of those there since this moment; the lowest of all where none is."""
     ripe = [key for key in keys if key.since <= since]
     return ripe[-1] if ripe else keys[0]
+
+
+def jwk(kid: str, key: Ed25519PublicKey) -> dict[str, str]:
+    """A public key as a JSON Web Key."""
+    x = base64.urlsafe_b64encode(key.public_bytes_raw()).decode().rstrip("=")
+    return {"kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": kid, "x": x}
 
 
 def _since(path: Path) -> float:

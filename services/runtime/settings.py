@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from services.runtime.origin import networks
+from services.runtime.sign_in_settings import SignInSettings
 
 SERVICES = ("lobby", "game", "ai", "wallet")
 """The four services, by the names used in addresses, keys and access rows."""
@@ -32,7 +33,7 @@ class EventLoop(StrEnum):
     ASYNCIO = "asyncio"
 
 
-class Settings(BaseSettings):
+class Settings(SignInSettings):
     """Everything a process can be told from outside, with its default and bounds."""
 
     model_config = SettingsConfigDict(
@@ -273,18 +274,6 @@ class Settings(BaseSettings):
     service_token_ms: int = Field(
         default=600_000, ge=10_000, description="Lifetime of a service's token."
     )
-    key_reread_ms: int = Field(
-        default=5_000,
-        ge=50,
-        le=60_000,
-        description="The key folder is looked at this often; keys change without a restart.",
-    )
-    key_announce_ms: int = Field(
-        default=300_000,
-        ge=0,
-        le=86_400_000,
-        description="A new key signs after it has lain in the key folder for so long.",
-    )
     clock_skew_ms: int = Field(
         default=5_000,
         ge=0,
@@ -379,8 +368,6 @@ class Settings(BaseSettings):
             raise ValueError("turn_time_min_ms <= turn_time_default_ms <= turn_time_max_ms")
         if self.deadline_default_ms > self.deadline_max_ms:
             raise ValueError("deadline_default_ms <= deadline_max_ms")
-        if self.key_announce_ms < 2 * self.key_reread_ms:
-            raise ValueError("2 * key_reread_ms <= key_announce_ms")
         if self.request_max_bytes > self.message_max_bytes:
             raise ValueError("request_max_bytes <= message_max_bytes")
         return self
@@ -408,7 +395,9 @@ class Settings(BaseSettings):
 def settings_table() -> str:
     """All settings as a Markdown table: variable, default, meaning."""
     lines = ["| Variable | Default | Meaning |", "|---|---|---|"]
-    for name, field in Settings.model_fields.items():
+    own_first = sorted(Settings.model_fields, key=SignInSettings.model_fields.__contains__)
+    for name in own_first:
+        field = Settings.model_fields[name]
         default = "–" if field.default is None else f"`{field.default}`"
         lines.append(f"| `KOZYR_{name.upper()}` | {default} | {field.description} |")
     return "\n".join(lines) + "\n"

@@ -25,12 +25,12 @@ AGAIN_MS = 2_000
 
 
 class Shredder:
-    """Shreds a table for many who ask: those who ask while it is at it share the next round, and
+    """Shreds tables for many who ask: those who ask while it is at it share the next round, and
     rounds are `pause_s` apart, so that writers find their time however many ask."""
 
-    def __init__(self, engine: AsyncEngine, table: str, pause_s: float = 1.0) -> None:
+    def __init__(self, engine: AsyncEngine, *tables: str, pause_s: float = 1.0) -> None:
         self._engine = engine
-        self._table = table
+        self._tables = tables
         self._pause_s = pause_s
         self._turn = asyncio.Lock()
         self._begun = self._done = 0
@@ -45,16 +45,16 @@ class Shredder:
             await asyncio.sleep(self._not_before - clock())
             self._begun += 1
             try:
-                await shred(self._engine, self._table)
+                await shred(self._engine, *self._tables)
             finally:
                 self._not_before = clock() + self._pause_s
             self._done = self._begun
 
 
-async def shred(engine: AsyncEngine, table: str) -> None:
-    """Leave nothing of removed rows of a table in a SQLite file; nothing to do on PostgreSQL.
+async def shred(engine: AsyncEngine, *tables: str) -> None:
+    """Leave nothing of removed rows of tables in a SQLite file; nothing to do on PostgreSQL.
 
-    No other table may be named in the table's own definition. Writers wait while it is copied.
+    No other table may be named in a table's own definition. Writers wait while one is copied.
     Raises StoreUnavailable, and Refused FILE_IN_USE while somebody reads what was there before:
     then it is to be tried again.
     """
@@ -62,8 +62,9 @@ async def shred(engine: AsyncEngine, table: str) -> None:
     if file is None:
         return
     try:
-        async with file.turn:
-            await asyncio.to_thread(_copy, file, table)
+        for table in tables:
+            async with file.turn:
+                await asyncio.to_thread(_copy, file, table)
         for _ in range(TRIES):
             async with file.turn:
                 if await asyncio.to_thread(_empty_log, file):

@@ -39,6 +39,7 @@ FAST: Mapping[str, str] = {
     "KOZYR_HEARTBEAT_MS": "500",
     "KOZYR_AI_WORKERS": "1",
     "KOZYR_STREAMS_PER_CALLER_MAX": "1000",
+    "KOZYR_PASSWORD_MEMORY_KIB": "64",
 }
 """No limits of rates or streams and no waiting bots; everything a process can log is logged."""
 

@@ -36,6 +36,10 @@ from tests.cli.talking import run
 from tests.e2e.house import House, house, play_out, rules, start, until
 
 NAME = "Zurab Qartveli-771"
+LOGIN = "zurab.of-tbilisi-771"
+DEVICE = "Phone of Zurab 771"
+HELD = (NAME, LOGIN, DEVICE)
+"""What is held of him by which he could be known."""
 WORDS = "The bank was mine, says 40-year-old Zurab"
 PRIVACY = Path(__file__).parents[2] / "docs" / "privacy.md"
 REASON = "Zurab's brother called, 5 in the morning"
@@ -104,6 +108,10 @@ async def scene(folder: Path, database: str) -> AsyncIterator[Scene]:
             profile = await zurab.sign_up(NAME)
             ProfileFile(folder=folder / "home").write(profile)
             made = Scene(given, folder / "home", urls, zurab, ana, profile)
+            chosen = identity_pb2.SetPasswordRequest(login_name=LOGIN, new_password=NAME)
+            await made.ask(zurab, "SetPassword", chosen)
+            device = identity_pb2.AddDeviceRequest(device_name=DEVICE, public_key=b"k" * 32)
+            await made.ask(zurab, "AddDevice", device)
             try:
                 await _play(made)
                 yield made
@@ -177,6 +185,8 @@ async def test_everything_about_a_player_is_in_his_export(tmp_path: Path, databa
         assert told.keys() == set(documented())
         assert (told["format"], told["player_id"]) == ("kozyr person 1", here.profile.player_id)
         assert told["profile"]["player"]["display_name"] == NAME
+        assert told["profile"]["login_name"] == LOGIN
+        assert [device["device_name"] for device in told["profile"]["devices"]] == [DEVICE]
         assert [game["game"]["game_id"] for game in told["games"]] == here.games
         for game in told["games"]:
             assert {c["opened"] for c in game["connections"]} == {True, False}
@@ -248,10 +258,8 @@ async def test_after_an_erasure_the_player_is_nowhere(tmp_path: Path, database: 
     """No database and no log holds his name or his words; games, ledger and tree stay sound."""
     async with scene(tmp_path, database) as here:
         before = await here.everything()
-        assert NAME.encode() in before
-        assert WORDS.encode() in before
-        assert TALK.encode() in before
-        assert REASON.encode() in before
+        for held in (*HELD, WORDS, TALK, REASON):
+            assert held.encode() in before
         receipts = [await export.receipt(here.ana, here.games[1])]
         erase = ("me", "erase", "--confirm", NAME)
         refused = await asyncio.to_thread(here.kozyr, *erase)
@@ -260,8 +268,9 @@ async def test_after_an_erasure_the_player_is_nowhere(tmp_path: Path, database: 
         assert done.returncode == 0, done.stderr
         assert not (here.home / "player.json").exists()
         after = await here.everything()
-        texts = (NAME, WORDS, TALK, REASON, NAME.encode().hex())
-        assert [text for text in texts if text.encode() in after] == []
+        for gone in (*HELD, WORDS, TALK, REASON):
+            assert gone.encode() not in after
+            assert gone.encode().hex().encode() not in after
         checked = await asyncio.to_thread(here.kozyr, "standing", "check")
         assert checked.returncode == 0, checked.stdout
         audited = await asyncio.to_thread(here.kozyr, "audit", "--all")

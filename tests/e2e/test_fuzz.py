@@ -60,7 +60,7 @@ SHALLOW = (
 """How an answer ends that was given before anything was looked up."""
 UNDER_WAY = "RULING_UNDER_WAY"
 """Why a ruling may be UNAVAILABLE: another one on the same game is being carried out."""
-SECRETS = {"SignIn", "Refresh"}
+SECRETS = {"SignIn", "SignInWithKey", "SignInWithPassword", "Refresh"}
 """RPCs that take a secret, which no random one is."""
 ENOUGH = 3_000
 """So many messages in all let some through to every RPC."""
@@ -169,6 +169,16 @@ async def _populate(given: House, players: list[Player]) -> World:
         "page_token": ["", "", "nonsense"],
         "refresh_token": ["a.b.c", "rt"],
         "secret": ["wrong"],
+        "attempt_id": ["", "a-try-nobody-guesses"],
+        "login_name": ["", *(f"anna-{n}" for n in range(9))],
+        "password": ["a long enough password", "not the right one"],
+        "new_password": ["a long enough password", "another long one"],
+        "old_password": ["", "", "a long enough password"],
+        "device_name": ["", "Phone", "Laptop 2"],
+        "public_key": [bytes([n] * 32) for n in range(7, 12)],
+        "session_id": ["", *fresh[:2]],
+        "device_id": fresh[:2],
+        "issuer": ["", "players", "game", "nobody"],
         "display_name": ["Anna", "Boris 2"],
         "confirm_name": [*(player.display_name for player in players), "Anna"],
         "view": [view for view in views if legal(view)],

@@ -30,6 +30,8 @@ WORDS = re.compile(
 """How a card, or a place where hidden cards lie, would read in a line."""
 MARK = "Zq7xMARKx7qZ"
 
+PASSWORD = "a password of Vera's own"
+
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -87,6 +89,16 @@ async def test_whole_games_leave_no_secret_in_any_log(given: House) -> None:
     await given.send("lobby", "Refresh", refresh, None)
     sign_in = identity_pb2.SignInRequest(player_id=new.player.player_id, secret=new.secret)
     await given.send("lobby", "SignIn", sign_in, None)
+    access = identity_pb2.SignUpResponse.FromString(answer.reply).tokens.access_token
+    for old in ("", PASSWORD, "a wrong old password"):
+        chosen = identity_pb2.SetPasswordRequest(
+            request_id=f"p{old}"[:9], login_name="vera", new_password=PASSWORD, old_password=old
+        )
+        await given.send("lobby", "SetPassword", chosen, access)
+    for password in (PASSWORD, *["a wrong password"] * 7):
+        by_password = identity_pb2.SignInWithPasswordRequest(login_name="vera", password=password)
+        await given.send("lobby", "SignInWithPassword", by_password, None)
+    secrets += [PASSWORD, "a wrong old password", "a wrong password"]
     secrets += [new.secret, new.tokens.access_token, new.tokens.refresh_token, given.token("game")]
     for file in given.stack.settings.keys().iterdir():
         if file.suffix in (".key", ".seal"):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from services.game.arbitration import DISPUTES_MAX
 from services.game.shares import SHARES_MAX
+from services.lobby.devices import DEVICES_MAX
 from services.lobby.domain import INVITED_MAX, KICKED_MAX
 from services.lobby.mutes import MUTED_MAX
 from services.runtime.access import ACCESS
@@ -19,6 +20,7 @@ CONSTANTS = {
     "invited": INVITED_MAX,
     "shares": SHARES_MAX,
     "disputes": DISPUTES_MAX,
+    "devices": DEVICES_MAX,
 }
 BESIDE = {"TOO_MANY_WAITING", "TOO_MANY_BOUTS"}
 """Reasons that are no limit of a caller's: the wallet's queue is full; a rule of Durak."""
@@ -40,8 +42,9 @@ def test_the_document_tells_of_every_limit_and_cost() -> None:
 def test_every_reason_of_a_limit_is_told_of() -> None:
     """Whatever is refused as too many has a row here."""
     known = {limit.reason for limit in LIMITS}
-    assert set(words("TOO_MANY")) - BESIDE == known - {"RATE_LIMITED"}
-    assert "RATE_LIMITED" in set(words("RATE"))
+    others = {"RATE_LIMITED", "SIGN_IN_LOCKED", "SIGN_IN_BUSY"}
+    assert set(words("TOO_MANY")) - BESIDE == known - others
+    assert others <= set(words("RATE")) | set(words("SIGN_IN"))
 
 
 def test_a_limit_has_one_name_and_is_set_somewhere() -> None:

@@ -7,7 +7,16 @@ FOLDER = Path(__file__).parent
 
 RIGHTS = {
     "players": ("SELECT", "INSERT", "UPDATE (secret, used, account_due)", "DELETE"),
-    "refresh_tokens": ("SELECT", "INSERT", "UPDATE (spent)", "DELETE"),
+    "refresh_tokens": ("SELECT", "INSERT", "UPDATE (spent, attempt, spent_at)", "DELETE"),
+    "sessions": ("SELECT", "INSERT", "UPDATE (renewed_at)", "DELETE"),
+    "logins": (
+        *("SELECT", "INSERT", "DELETE"),
+        "UPDATE (login_name, password, request, changed_at)",
+    ),
+    "devices": ("SELECT", "INSERT", "UPDATE (used_at)", "DELETE"),
+    "externals": ("SELECT", "INSERT", "DELETE"),
+    "failures": ("SELECT", "INSERT", "UPDATE (count, last_at, until_at)", "DELETE"),
+    "challenges": ("SELECT", "INSERT", "DELETE"),
     "choices": ("SELECT", "INSERT", "UPDATE (table_id)"),
     "erasures": ("SELECT", "INSERT", "UPDATE (step, due_at, chips, erased_at, ends_at)", "DELETE"),
     "openings": ("SELECT", "INSERT", "DELETE"),

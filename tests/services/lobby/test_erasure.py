@@ -216,6 +216,9 @@ async def test_a_profile_tells_of_every_sign_in(hall: Hall) -> None:
     assert (profile.player, len(profile.sessions)) == (made.player, 2)
     assert profile.created_time.seconds > 0
     assert not profile.HasField("erasure")
+    assert [session.current for session in profile.sessions] == [True, False]
+    for session in profile.sessions:
+        session.current = False
     assert await hall.staff().call(pb.GetProfileRequest(player_id=nino.player_id)) == profile
 
 

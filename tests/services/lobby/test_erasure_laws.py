@@ -1,5 +1,6 @@
 """The law of an erasure: whatever fails, wherever a lobby dies, it ends, and all is gone once."""
 
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,16 +10,16 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, insert, select
 
 from services.kernel.errors import Kind, Refused
 from services.lobby.commands import Open, TakeSeat
 from services.lobby.erasures import Erasure, Step, Wish
 from services.lobby.model import Phase
 from services.lobby.players import FORMER
+from services.lobby.schema import PERSONAL, devices, externals, logins, refresh_tokens
 from services.lobby.schema import players as players_table
-from services.lobby.schema import refresh_tokens
-from services.runtime.database import read
+from services.runtime.database import read, write
 from tests import postgres
 from tests.services.lobby.peers import WELCOME, Peers, peers
 from tests.services.lobby.saga import (
@@ -34,6 +35,8 @@ from tests.services.lobby.saga import (
 from tests.services.lobby.tables import azi_rules
 
 NAME = "Zurab Qartveli-77"
+LOGIN = "zurab.of-tbilisi-77"
+DEVICE = "Phone of Zurab 77"
 REQUEST = "a-long-request-id-nobody-guesses"
 CALLS = ("CheckErasure", "OpenAccount", "Forfeit", "ErasePlayer")
 """What other services are asked."""
@@ -115,11 +118,23 @@ async def somebody(among: Peers, script: Script) -> AsyncIterator[Gone]:
     async with rig(among, script) as lobby:
         made = await lobby.players.sign_up(NAME, REQUEST)
         player = made.player.player
-        await lobby.players.sign_in(player, made.secret)
+        await lobby.players.sign_in(player, made.secret, DEVICE)
+        await known_otherwise(lobby, player)
         among.hall.texts[str(player)] = ["That was not right."]
         among.bank.balances[str(player)] = WELCOME
         among.bank.issued += WELCOME
         yield Gone(lobby, player, made.secret, made.refresh.token)
+
+
+async def known_otherwise(lobby: Rig, player: UUID) -> None:
+    """He has a login name, a device and an external identity."""
+    key = secrets.token_bytes(32)
+    login = {"login_name": LOGIN, "password": "$", "request": key, "changed_at": 1}
+    device = {"device_id": UUID(int=7), "device_name": DEVICE, "public_key": key, "created_at": 1}
+    outside = {"identity": key, "issuer": "https://issuer", "created_at": 1}
+    async with write(lobby.engine) as connection:
+        for table, row in ((logins, login), (devices, device), (externals, outside)):
+            await connection.execute(insert(table).values(player_id=player, **row))
 
 
 async def count(lobby: Rig, table: Any) -> int:
@@ -140,13 +155,15 @@ async def check_all_is_gone(gone: Gone, among: Peers, folder: Path) -> None:
     assert among.bank.balances == {str(player): 0}
     assert among.bank.total() == among.bank.issued == 0
     assert among.hall.texts == {}
-    assert await count(lobby, players_table) == await count(lobby, refresh_tokens) == 0
+    for table in (players_table, refresh_tokens, *PERSONAL):
+        assert await count(lobby, table) == 0
     assert (await lobby.players.find([player]))[player].name == FORMER
     with pytest.raises(Refused, match="SIGN_IN_REFUSED"):
         await lobby.players.sign_in(player, gone.secret)
     with pytest.raises(Refused, match="REFRESH_TOKEN_INVALID"):
-        await lobby.players.refresh(gone.refresh)
-    assert NAME.encode() not in octets(folder)
+        await lobby.players.sessions.refresh(gone.refresh)
+    for held in (NAME, LOGIN, DEVICE):
+        assert held.encode() not in octets(folder)
 
 
 def octets(folder: Path) -> bytes:
@@ -217,7 +234,7 @@ async def test_while_it_is_asked_the_player_sits_down_nowhere(tmp_path: Path, st
         assert found.step is step
         for asked in (
             lobby.players.sign_in(gone.player, gone.secret),
-            lobby.players.refresh(gone.refresh),
+            lobby.players.sessions.refresh(gone.refresh),
             lobby.players.sign_up(NAME, REQUEST),
             lobby.players.require_staying(gone.player),
         ):

@@ -1,9 +1,6 @@
 """Players, secrets and refresh tokens; what races or writes, on both databases."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -15,50 +12,21 @@ from services.lobby.bots import NAMES, new_bot
 from services.lobby.choices import Choices
 from services.lobby.players import (
     NAME_MAX,
-    REFRESH_US,
     SIGN_UP_REPEAT_US,
     Players,
     display_name,
 )
 from services.lobby.schema import players as players_table
 from services.lobby.schema import refresh_tokens
-from services.lobby.server import FOLDERS
-from services.runtime.database import close_engine, open_engine, read
+from services.lobby.sessions import REFRESH_US
+from services.runtime.database import read
 from services.runtime.store.api import RequestReused
-from tests import postgres
+from tests.services.lobby.ways import Clock
 
 REQUEST = "a-long-request-id-nobody-guesses"
 
 
-@dataclass(slots=True)
-class Clock:
-    """A clock that the test turns, Unix microseconds."""
-
-    now: int = 1_700_000_000_000_000
-
-    def __call__(self) -> int:
-        """The time it shows."""
-        return self.now
-
-
 BOTH = pytest.mark.parametrize("engine", ["sqlite", "postgresql"], indirect=True)
-
-
-@pytest.fixture
-async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AsyncEngine]:
-    """An empty migrated lobby database, SQLite unless the test is for both engines."""
-    url = f"sqlite+aiosqlite:///{tmp_path}/lobby.db"
-    if getattr(request, "param", "sqlite") == "postgresql":
-        url = request.getfixturevalue("postgres_url")
-    opened = open_engine(await postgres.migrated(url, FOLDERS))
-    yield opened
-    await close_engine(opened)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """The clock that stands in for the database's."""
-    return Clock()
 
 
 @pytest.fixture
@@ -70,7 +38,7 @@ def players(engine: AsyncEngine, clock: Clock) -> Players:
 async def refused(players: Players, token: str) -> str:
     """The reason a refresh token is refused for."""
     with pytest.raises(Refused) as caught:
-        await players.refresh(token)
+        await players.sessions.refresh(token)
     return caught.value.reason
 
 
@@ -113,7 +81,7 @@ async def test_a_sign_up_cannot_be_repeated_once_it_was_used_or_is_old(
         case "secret":
             await players.sign_in(made.player.player, made.secret)
         case "refresh":
-            await players.refresh(made.refresh.token)
+            await players.sessions.refresh(made.refresh.token)
         case _:
             clock.now += SIGN_UP_REPEAT_US
     with pytest.raises(Refused, match="ALREADY_SIGNED_UP"):
@@ -139,9 +107,9 @@ async def test_signing_in_needs_the_players_own_secret(players: Players) -> None
 async def test_a_refresh_token_is_spent_by_its_use(players: Players) -> None:
     """Each gives the next one of its family."""
     made = await players.sign_up("Nino", REQUEST)
-    player, second = await players.refresh(made.refresh.token)
+    player, second = await players.sessions.refresh(made.refresh.token)
     assert player == made.player.player
-    _, third = await players.refresh(second.token)
+    _, third = await players.sessions.refresh(second.token)
     assert len({made.refresh.token, second.token, third.token}) == 3
 
 
@@ -150,18 +118,18 @@ async def test_using_a_spent_token_ends_its_family_and_no_other(players: Players
     """A thief and his victim both lose the family; the secret makes a new one."""
     made = await players.sign_up("Nino", REQUEST)
     _, elsewhere = await players.sign_in(made.player.player, made.secret)
-    _, newest = await players.refresh(made.refresh.token)
+    _, newest = await players.sessions.refresh(made.refresh.token)
     assert await refused(players, made.refresh.token) == "REFRESH_TOKEN_REUSED"
     assert await refused(players, newest.token) == "REFRESH_TOKEN_INVALID"
     assert await refused(players, made.refresh.token) == "REFRESH_TOKEN_INVALID"
-    assert (await players.refresh(elsewhere.token))[0] == made.player.player
+    assert (await players.sessions.refresh(elsewhere.token))[0] == made.player.player
 
 
 @BOTH
 async def test_of_many_who_use_a_token_at_once_one_gets_the_next(players: Players) -> None:
     """And the family ends, since more than one held it."""
     made = await players.sign_up("Nino", REQUEST)
-    tries = (players.refresh(made.refresh.token) for _ in range(4))
+    tries = (players.sessions.refresh(made.refresh.token) for _ in range(4))
     outcomes = await asyncio.gather(*tries, return_exceptions=True)
     won = [o for o in outcomes if not isinstance(o, BaseException)]
     assert len(won) == 1
@@ -172,7 +140,7 @@ async def test_a_refresh_token_ends_after_thirty_days(players: Players, clock: C
     """The next one of a family lives for thirty days of its own."""
     made = await players.sign_up("Nino", REQUEST)
     clock.now += REFRESH_US - 1
-    _, second = await players.refresh(made.refresh.token)
+    _, second = await players.sessions.refresh(made.refresh.token)
     clock.now += REFRESH_US
     assert await refused(players, second.token) == "REFRESH_TOKEN_EXPIRED"
 

@@ -20,6 +20,42 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _SignInMeans:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SignInMeansEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SignInMeans.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SIGN_IN_MEANS_UNSPECIFIED: _SignInMeans.ValueType  # 0
+    """Not known: begun under release 0.1.0."""
+    SIGN_IN_MEANS_SIGN_UP: _SignInMeans.ValueType  # 1
+    """By signing up."""
+    SIGN_IN_MEANS_SECRET: _SignInMeans.ValueType  # 2
+    """By the account's secret."""
+    SIGN_IN_MEANS_PASSWORD: _SignInMeans.ValueType  # 3
+    """By a password."""
+    SIGN_IN_MEANS_KEY: _SignInMeans.ValueType  # 4
+    """By a device's key."""
+    SIGN_IN_MEANS_EXTERNAL: _SignInMeans.ValueType  # 5
+    """By the external issuer."""
+
+class SignInMeans(_SignInMeans, metaclass=_SignInMeansEnumTypeWrapper):
+    """How a session began."""
+
+SIGN_IN_MEANS_UNSPECIFIED: SignInMeans.ValueType  # 0
+"""Not known: begun under release 0.1.0."""
+SIGN_IN_MEANS_SIGN_UP: SignInMeans.ValueType  # 1
+"""By signing up."""
+SIGN_IN_MEANS_SECRET: SignInMeans.ValueType  # 2
+"""By the account's secret."""
+SIGN_IN_MEANS_PASSWORD: SignInMeans.ValueType  # 3
+"""By a password."""
+SIGN_IN_MEANS_KEY: SignInMeans.ValueType  # 4
+"""By a device's key."""
+SIGN_IN_MEANS_EXTERNAL: SignInMeans.ValueType  # 5
+"""By the external issuer."""
+Global___SignInMeans: _TypeAlias = SignInMeans  # noqa: Y015
+
 class _ErasureStep:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -146,19 +182,23 @@ class SignUpRequest(_message.Message):
 
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     DISPLAY_NAME_FIELD_NUMBER: _builtins.int
+    DEVICE_NAME_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Names this request; 16 to 64 characters nobody can guess, for whoever knows it may repeat it."""
     display_name: _builtins.str
-    """1 to 24 letters, digits, blanks, `-`, `_`, `.`."""
+    """1 to 24 letters, digits, blanks, `-`, `_`, `.`. It stays as it is."""
+    device_name: _builtins.str
+    """What the session is called in the player's own list, as a display name; may be empty."""
     def __init__(
         self,
         *,
         request_id: _builtins.str = ...,
         display_name: _builtins.str = ...,
+        device_name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["display_name", b"display_name", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device_name", b"device_name", "display_name", b"display_name", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -206,19 +246,23 @@ class SignInRequest(_message.Message):
 
     PLAYER_ID_FIELD_NUMBER: _builtins.int
     SECRET_FIELD_NUMBER: _builtins.int
+    DEVICE_NAME_FIELD_NUMBER: _builtins.int
     player_id: _builtins.str
     """The player's id."""
     secret: _builtins.str
     """The secret."""
+    device_name: _builtins.str
+    """What the session is called; may be empty."""
     def __init__(
         self,
         *,
         player_id: _builtins.str = ...,
         secret: _builtins.str = ...,
+        device_name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["player_id", b"player_id", "secret", b"secret"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device_name", b"device_name", "player_id", b"player_id", "secret", b"secret"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -255,22 +299,273 @@ class SignInResponse(_message.Message):
 Global___SignInResponse: _TypeAlias = SignInResponse  # noqa: Y015
 
 @_typing.final
+class SignInWithPasswordRequest(_message.Message):
+    """A login name and its password."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOGIN_NAME_FIELD_NUMBER: _builtins.int
+    PASSWORD_FIELD_NUMBER: _builtins.int
+    DEVICE_NAME_FIELD_NUMBER: _builtins.int
+    login_name: _builtins.str
+    """The login name, in any case."""
+    password: _builtins.str
+    """The password."""
+    device_name: _builtins.str
+    """What the session is called; may be empty."""
+    def __init__(
+        self,
+        *,
+        login_name: _builtins.str = ...,
+        password: _builtins.str = ...,
+        device_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device_name", b"device_name", "login_name", b"login_name", "password", b"password"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SignInWithPasswordRequest: _TypeAlias = SignInWithPasswordRequest  # noqa: Y015
+
+@_typing.final
+class SignInWithPasswordResponse(_message.Message):
+    """New tokens."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def player(self) -> Global___Player:
+        """The player."""
+
+    @_builtins.property
+    def tokens(self) -> Global___Tokens:
+        """The tokens."""
+
+    def __init__(
+        self,
+        *,
+        player: Global___Player | None = ...,
+        tokens: Global___Tokens | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["player", b"player", "tokens", b"tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["player", b"player", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SignInWithPasswordResponse: _TypeAlias = SignInWithPasswordResponse  # noqa: Y015
+
+@_typing.final
+class GetChallengeRequest(_message.Message):
+    """For whom a challenge is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    PUBLIC_KEY_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    """The player's id; empty for `SignInExternal`."""
+    public_key: _builtins.bytes
+    """The device's Ed25519 public key, 32 bytes; empty for `SignInExternal`."""
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+        public_key: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["player_id", b"player_id", "public_key", b"public_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetChallengeRequest: _TypeAlias = GetChallengeRequest  # noqa: Y015
+
+@_typing.final
+class GetChallengeResponse(_message.Message):
+    """A challenge, for one sign-in."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHALLENGE_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    challenge: _builtins.str
+    """What is to be signed, or is the `nonce` of the id token."""
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """When it ends."""
+
+    def __init__(
+        self,
+        *,
+        challenge: _builtins.str = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["challenge", b"challenge", "expire_time", b"expire_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetChallengeResponse: _TypeAlias = GetChallengeResponse  # noqa: Y015
+
+@_typing.final
+class SignInWithKeyRequest(_message.Message):
+    """A challenge and the signature under it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    PUBLIC_KEY_FIELD_NUMBER: _builtins.int
+    CHALLENGE_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    """The player's id."""
+    public_key: _builtins.bytes
+    """The device's public key, 32 bytes."""
+    challenge: _builtins.str
+    """The challenge."""
+    signature: _builtins.bytes
+    """The Ed25519 signature, 64 bytes, of the ASCII text `kozyr device sign-in 1`, the player's id and
+    the challenge, each followed by a line feed.
+    """
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+        public_key: _builtins.bytes = ...,
+        challenge: _builtins.str = ...,
+        signature: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["challenge", b"challenge", "player_id", b"player_id", "public_key", b"public_key", "signature", b"signature"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SignInWithKeyRequest: _TypeAlias = SignInWithKeyRequest  # noqa: Y015
+
+@_typing.final
+class SignInWithKeyResponse(_message.Message):
+    """New tokens."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def player(self) -> Global___Player:
+        """The player."""
+
+    @_builtins.property
+    def tokens(self) -> Global___Tokens:
+        """The tokens."""
+
+    def __init__(
+        self,
+        *,
+        player: Global___Player | None = ...,
+        tokens: Global___Tokens | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["player", b"player", "tokens", b"tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["player", b"player", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SignInWithKeyResponse: _TypeAlias = SignInWithKeyResponse  # noqa: Y015
+
+@_typing.final
+class SignInExternalRequest(_message.Message):
+    """An id token of the external issuer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_TOKEN_FIELD_NUMBER: _builtins.int
+    DISPLAY_NAME_FIELD_NUMBER: _builtins.int
+    DEVICE_NAME_FIELD_NUMBER: _builtins.int
+    id_token: _builtins.bytes
+    """The id token, a JWT of up to 4096 characters, whose `nonce` is a challenge."""
+    display_name: _builtins.str
+    """The display name of a new account; not looked at otherwise."""
+    device_name: _builtins.str
+    """What the session is called; may be empty."""
+    def __init__(
+        self,
+        *,
+        id_token: _builtins.bytes = ...,
+        display_name: _builtins.str = ...,
+        device_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device_name", b"device_name", "display_name", b"display_name", "id_token", b"id_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SignInExternalRequest: _TypeAlias = SignInExternalRequest  # noqa: Y015
+
+@_typing.final
+class SignInExternalResponse(_message.Message):
+    """New tokens."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    CREATED_FIELD_NUMBER: _builtins.int
+    created: _builtins.bool
+    """Whether the account was made just now."""
+    @_builtins.property
+    def player(self) -> Global___Player:
+        """The player."""
+
+    @_builtins.property
+    def tokens(self) -> Global___Tokens:
+        """The tokens."""
+
+    def __init__(
+        self,
+        *,
+        player: Global___Player | None = ...,
+        tokens: Global___Tokens | None = ...,
+        created: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["player", b"player", "tokens", b"tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "player", b"player", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SignInExternalResponse: _TypeAlias = SignInExternalResponse  # noqa: Y015
+
+@_typing.final
 class RefreshRequest(_message.Message):
-    """A refresh token to spend."""
+    """A refresh token to spend. The same token with the same `attempt_id` again within a minute, before
+    the new token was used, gives the same new token: so a client whose answer was lost goes on. Any
+    other use of a spent token ends the session.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REFRESH_TOKEN_FIELD_NUMBER: _builtins.int
+    ATTEMPT_ID_FIELD_NUMBER: _builtins.int
     refresh_token: _builtins.str
     """The token."""
+    attempt_id: _builtins.str
+    """Names this try; 16 to 64 characters nobody can guess, or empty."""
     def __init__(
         self,
         *,
         refresh_token: _builtins.str = ...,
+        attempt_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["refresh_token", b"refresh_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "refresh_token", b"refresh_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -299,6 +594,373 @@ class RefreshResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RefreshResponse: _TypeAlias = RefreshResponse  # noqa: Y015
+
+@_typing.final
+class SetPasswordRequest(_message.Message):
+    """A login name and a password."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    LOGIN_NAME_FIELD_NUMBER: _builtins.int
+    NEW_PASSWORD_FIELD_NUMBER: _builtins.int
+    OLD_PASSWORD_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    login_name: _builtins.str
+    """3 to 32 letters, digits, `-`, `_`, `.`, in any case; nobody else sees it. Empty: as it is."""
+    new_password: _builtins.str
+    """10 to 128 characters."""
+    old_password: _builtins.str
+    """The password as it was; not needed in a session that began within the last ten minutes."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        login_name: _builtins.str = ...,
+        new_password: _builtins.str = ...,
+        old_password: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["login_name", b"login_name", "new_password", b"new_password", "old_password", b"old_password", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetPasswordRequest: _TypeAlias = SetPasswordRequest  # noqa: Y015
+
+@_typing.final
+class SetPasswordResponse(_message.Message):
+    """It is so."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOGIN_NAME_FIELD_NUMBER: _builtins.int
+    login_name: _builtins.str
+    """The login name as it is kept."""
+    def __init__(
+        self,
+        *,
+        login_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["login_name", b"login_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetPasswordResponse: _TypeAlias = SetPasswordResponse  # noqa: Y015
+
+@_typing.final
+class RenewSecretRequest(_message.Message):
+    """That the account's secret is to be another."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request; the same again gives yet another secret."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewSecretRequest: _TypeAlias = RenewSecretRequest  # noqa: Y015
+
+@_typing.final
+class RenewSecretResponse(_message.Message):
+    """It is another."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECRET_FIELD_NUMBER: _builtins.int
+    secret: _builtins.str
+    """The account's secret; shown this once."""
+    def __init__(
+        self,
+        *,
+        secret: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewSecretResponse: _TypeAlias = RenewSecretResponse  # noqa: Y015
+
+@_typing.final
+class Device(_message.Message):
+    """A device."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_ID_FIELD_NUMBER: _builtins.int
+    DEVICE_NAME_FIELD_NUMBER: _builtins.int
+    PUBLIC_KEY_FIELD_NUMBER: _builtins.int
+    CREATED_TIME_FIELD_NUMBER: _builtins.int
+    USED_TIME_FIELD_NUMBER: _builtins.int
+    device_id: _builtins.str
+    """Its id, a UUID."""
+    device_name: _builtins.str
+    """Its name."""
+    public_key: _builtins.bytes
+    """Its Ed25519 public key."""
+    @_builtins.property
+    def created_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was added."""
+
+    @_builtins.property
+    def used_time(self) -> _timestamp_pb2.Timestamp:
+        """When it signed in last; unset if never."""
+
+    def __init__(
+        self,
+        *,
+        device_id: _builtins.str = ...,
+        device_name: _builtins.str = ...,
+        public_key: _builtins.bytes = ...,
+        created_time: _timestamp_pb2.Timestamp | None = ...,
+        used_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_time", b"created_time", "used_time", b"used_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_time", b"created_time", "device_id", b"device_id", "device_name", b"device_name", "public_key", b"public_key", "used_time", b"used_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Device: _TypeAlias = Device  # noqa: Y015
+
+@_typing.final
+class AddDeviceRequest(_message.Message):
+    """A device's key."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    DEVICE_NAME_FIELD_NUMBER: _builtins.int
+    PUBLIC_KEY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    device_name: _builtins.str
+    """Its name, as a display name."""
+    public_key: _builtins.bytes
+    """Its Ed25519 public key, 32 bytes. A key that is there already stays as it is."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        device_name: _builtins.str = ...,
+        public_key: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device_name", b"device_name", "public_key", b"public_key", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AddDeviceRequest: _TypeAlias = AddDeviceRequest  # noqa: Y015
+
+@_typing.final
+class AddDeviceResponse(_message.Message):
+    """The device is there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def device(self) -> Global___Device:
+        """The device."""
+
+    def __init__(
+        self,
+        *,
+        device: Global___Device | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["device", b"device"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AddDeviceResponse: _TypeAlias = AddDeviceResponse  # noqa: Y015
+
+@_typing.final
+class RemoveDeviceRequest(_message.Message):
+    """A device to remove."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    DEVICE_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    device_id: _builtins.str
+    """Its id; one that is not there is removed already."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        device_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device_id", b"device_id", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveDeviceRequest: _TypeAlias = RemoveDeviceRequest  # noqa: Y015
+
+@_typing.final
+class RemoveDeviceResponse(_message.Message):
+    """It is gone."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveDeviceResponse: _TypeAlias = RemoveDeviceResponse  # noqa: Y015
+
+@_typing.final
+class SignOutRequest(_message.Message):
+    """A session to end."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    session_id: _builtins.str
+    """One of the caller's own; empty: the one that this access token belongs to. One that is not there
+    has ended already.
+    """
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        session_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SignOutRequest: _TypeAlias = SignOutRequest  # noqa: Y015
+
+@_typing.final
+class SignOutResponse(_message.Message):
+    """The session has ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SignOutResponse: _TypeAlias = SignOutResponse  # noqa: Y015
+
+@_typing.final
+class SignOutEverywhereRequest(_message.Message):
+    """All sessions are to end."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SignOutEverywhereRequest: _TypeAlias = SignOutEverywhereRequest  # noqa: Y015
+
+@_typing.final
+class SignOutEverywhereResponse(_message.Message):
+    """All have ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SignOutEverywhereResponse: _TypeAlias = SignOutEverywhereResponse  # noqa: Y015
+
+@_typing.final
+class GetKeysRequest(_message.Message):
+    """Whose keys."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ISSUER_FIELD_NUMBER: _builtins.int
+    issuer: _builtins.str
+    """`players`, `operators`, `lobby`, `game`, `ai` or `wallet`; empty: `players`."""
+    def __init__(
+        self,
+        *,
+        issuer: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["issuer", b"issuer"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetKeysRequest: _TypeAlias = GetKeysRequest  # noqa: Y015
+
+@_typing.final
+class GetKeysResponse(_message.Message):
+    """The keys."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JWKS_FIELD_NUMBER: _builtins.int
+    jwks: _builtins.str
+    """A JSON Web Key Set (RFC 7517)."""
+    def __init__(
+        self,
+        *,
+        jwks: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["jwks", b"jwks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetKeysResponse: _TypeAlias = GetKeysResponse  # noqa: Y015
 
 @_typing.final
 class ListPlayersRequest(_message.Message):
@@ -377,22 +1039,78 @@ class Session(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    DEVICE_NAME_FIELD_NUMBER: _builtins.int
+    MEANS_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    RENEW_TIME_FIELD_NUMBER: _builtins.int
+    CURRENT_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """Its id, a UUID."""
+    device_name: _builtins.str
+    """What it is called; may be empty."""
+    means: Global___SignInMeans.ValueType
+    """How it began."""
+    current: _builtins.bool
+    """Whether it is the caller's own."""
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """When it ends, unless it is renewed before."""
+
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """When it began; unset for one begun under release 0.1.0."""
+
+    @_builtins.property
+    def renew_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was renewed last; unset if never."""
 
     def __init__(
         self,
         *,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
+        session_id: _builtins.str = ...,
+        device_name: _builtins.str = ...,
+        means: Global___SignInMeans.ValueType = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        renew_time: _timestamp_pb2.Timestamp | None = ...,
+        current: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "renew_time", b"renew_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["current", b"current", "device_name", b"device_name", "expire_time", b"expire_time", "means", b"means", "renew_time", b"renew_time", "session_id", b"session_id", "start_time", b"start_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Session: _TypeAlias = Session  # noqa: Y015
+
+@_typing.final
+class ExternalIdentity(_message.Message):
+    """An external issuer's word for a player."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ISSUER_FIELD_NUMBER: _builtins.int
+    CREATED_TIME_FIELD_NUMBER: _builtins.int
+    issuer: _builtins.str
+    """The issuer."""
+    @_builtins.property
+    def created_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was first given."""
+
+    def __init__(
+        self,
+        *,
+        issuer: _builtins.str = ...,
+        created_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_time", b"created_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_time", b"created_time", "issuer", b"issuer"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExternalIdentity: _TypeAlias = ExternalIdentity  # noqa: Y015
 
 @_typing.final
 class GetProfileResponse(_message.Message):
@@ -404,6 +1122,12 @@ class GetProfileResponse(_message.Message):
     CREATED_TIME_FIELD_NUMBER: _builtins.int
     SESSIONS_FIELD_NUMBER: _builtins.int
     ERASURE_FIELD_NUMBER: _builtins.int
+    LOGIN_NAME_FIELD_NUMBER: _builtins.int
+    LOGIN_TIME_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    EXTERNALS_FIELD_NUMBER: _builtins.int
+    login_name: _builtins.str
+    """His login name; empty for a guest."""
     @_builtins.property
     def player(self) -> Global___Player:
         """The player."""
@@ -420,6 +1144,18 @@ class GetProfileResponse(_message.Message):
     def erasure(self) -> Global___Erasure:
         """His erasure, if it was asked for."""
 
+    @_builtins.property
+    def login_time(self) -> _timestamp_pb2.Timestamp:
+        """When he last chose a login name or password."""
+
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Device]:
+        """His devices' keys."""
+
+    @_builtins.property
+    def externals(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExternalIdentity]:
+        """Whom he signs in by from outside."""
+
     def __init__(
         self,
         *,
@@ -427,10 +1163,14 @@ class GetProfileResponse(_message.Message):
         created_time: _timestamp_pb2.Timestamp | None = ...,
         sessions: _abc.Iterable[Global___Session] | None = ...,
         erasure: Global___Erasure | None = ...,
+        login_name: _builtins.str = ...,
+        login_time: _timestamp_pb2.Timestamp | None = ...,
+        devices: _abc.Iterable[Global___Device] | None = ...,
+        externals: _abc.Iterable[Global___ExternalIdentity] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["created_time", b"created_time", "erasure", b"erasure", "player", b"player"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_time", b"created_time", "erasure", b"erasure", "login_time", b"login_time", "player", b"player"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_time", b"created_time", "erasure", b"erasure", "player", b"player", "sessions", b"sessions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_time", b"created_time", "devices", b"devices", "erasure", b"erasure", "externals", b"externals", "login_name", b"login_name", "login_time", b"login_time", "player", b"player", "sessions", b"sessions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,9 @@ if _version_not_supported:
 
 
 class IdentityServiceStub(object):
-    """Guest accounts and their tokens. No token is needed to sign up, sign in or refresh.
+    """Accounts, how their players sign in, and their tokens. No token is needed to sign up, sign in or
+    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`)
+    needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an older session.
     """
 
     def __init__(self, channel):
@@ -45,10 +47,65 @@ class IdentityServiceStub(object):
                 request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInRequest.SerializeToString,
                 response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInResponse.FromString,
                 _registered_method=True)
+        self.SignInWithPassword = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/SignInWithPassword',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInWithPasswordRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInWithPasswordResponse.FromString,
+                _registered_method=True)
+        self.GetChallenge = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/GetChallenge',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetChallengeRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetChallengeResponse.FromString,
+                _registered_method=True)
+        self.SignInWithKey = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/SignInWithKey',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInWithKeyRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInWithKeyResponse.FromString,
+                _registered_method=True)
+        self.SignInExternal = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/SignInExternal',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInExternalRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInExternalResponse.FromString,
+                _registered_method=True)
         self.Refresh = channel.unary_unary(
                 '/kozyr.lobby.v1.IdentityService/Refresh',
                 request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RefreshRequest.SerializeToString,
                 response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RefreshResponse.FromString,
+                _registered_method=True)
+        self.SetPassword = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/SetPassword',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SetPasswordRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SetPasswordResponse.FromString,
+                _registered_method=True)
+        self.RenewSecret = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/RenewSecret',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RenewSecretRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RenewSecretResponse.FromString,
+                _registered_method=True)
+        self.AddDevice = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/AddDevice',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.AddDeviceRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.AddDeviceResponse.FromString,
+                _registered_method=True)
+        self.RemoveDevice = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/RemoveDevice',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RemoveDeviceRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RemoveDeviceResponse.FromString,
+                _registered_method=True)
+        self.SignOut = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/SignOut',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignOutRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignOutResponse.FromString,
+                _registered_method=True)
+        self.SignOutEverywhere = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/SignOutEverywhere',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignOutEverywhereRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignOutEverywhereResponse.FromString,
+                _registered_method=True)
+        self.GetKeys = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/GetKeys',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetKeysRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetKeysResponse.FromString,
                 _registered_method=True)
         self.ListPlayers = channel.unary_unary(
                 '/kozyr.lobby.v1.IdentityService/ListPlayers',
@@ -73,7 +130,9 @@ class IdentityServiceStub(object):
 
 
 class IdentityServiceServicer(object):
-    """Guest accounts and their tokens. No token is needed to sign up, sign in or refresh.
+    """Accounts, how their players sign in, and their tokens. No token is needed to sign up, sign in or
+    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`)
+    needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an older session.
     """
 
     def SignUp(self, request, context):
@@ -90,8 +149,89 @@ class IdentityServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SignInWithPassword(self, request, context):
+        """Get tokens with a login name and a password. After failures on a name or from an address both
+        are refused for a while as SIGN_IN_LOCKED, which names the limit; a name that does not exist is
+        answered like one that does.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetChallenge(self, request, context):
+        """Get a challenge: with a player and a public key for `SignInWithKey`, with neither for
+        `SignInExternal`. Whether there is such a player or key is not told.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SignInWithKey(self, request, context):
+        """Get tokens with a device's key, by its signature under a challenge.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SignInExternal(self, request, context):
+        """Get tokens with an id token of the external issuer (OpenID Connect) that the operators have
+        configured; who comes for the first time is given an account.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Refresh(self, request, context):
         """Trade a refresh token for new tokens; the old one is spent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetPassword(self, request, context):
+        """Choose a login name and a password, or another one of either. Ends all other sessions.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RenewSecret(self, request, context):
+        """Get another secret for the account; the one before opens nothing any more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AddDevice(self, request, context):
+        """Let a device's key sign in; up to ten.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveDevice(self, request, context):
+        """Let a device's key sign in no longer; ends the sessions it began.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SignOut(self, request, context):
+        """End a session. Its access token serves until it runs out; it cannot be renewed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SignOutEverywhere(self, request, context):
+        """End every session, this one included.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetKeys(self, request, context):
+        """The public keys of an issuer of tokens, those that are about to sign included.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -140,10 +280,65 @@ def add_IdentityServiceServicer_to_server(servicer, server):
                     request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInRequest.FromString,
                     response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInResponse.SerializeToString,
             ),
+            'SignInWithPassword': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignInWithPassword,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInWithPasswordRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInWithPasswordResponse.SerializeToString,
+            ),
+            'GetChallenge': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetChallenge,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetChallengeRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetChallengeResponse.SerializeToString,
+            ),
+            'SignInWithKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignInWithKey,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInWithKeyRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInWithKeyResponse.SerializeToString,
+            ),
+            'SignInExternal': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignInExternal,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInExternalRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInExternalResponse.SerializeToString,
+            ),
             'Refresh': grpc.unary_unary_rpc_method_handler(
                     servicer.Refresh,
                     request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RefreshRequest.FromString,
                     response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RefreshResponse.SerializeToString,
+            ),
+            'SetPassword': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetPassword,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SetPasswordRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SetPasswordResponse.SerializeToString,
+            ),
+            'RenewSecret': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenewSecret,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RenewSecretRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RenewSecretResponse.SerializeToString,
+            ),
+            'AddDevice': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddDevice,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.AddDeviceRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.AddDeviceResponse.SerializeToString,
+            ),
+            'RemoveDevice': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveDevice,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RemoveDeviceRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RemoveDeviceResponse.SerializeToString,
+            ),
+            'SignOut': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignOut,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignOutRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignOutResponse.SerializeToString,
+            ),
+            'SignOutEverywhere': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignOutEverywhere,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignOutEverywhereRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignOutEverywhereResponse.SerializeToString,
+            ),
+            'GetKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetKeys,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetKeysRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetKeysResponse.SerializeToString,
             ),
             'ListPlayers': grpc.unary_unary_rpc_method_handler(
                     servicer.ListPlayers,
@@ -174,7 +369,9 @@ def add_IdentityServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class IdentityService(object):
-    """Guest accounts and their tokens. No token is needed to sign up, sign in or refresh.
+    """Accounts, how their players sign in, and their tokens. No token is needed to sign up, sign in or
+    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`)
+    needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an older session.
     """
 
     @staticmethod
@@ -232,6 +429,114 @@ class IdentityService(object):
             _registered_method=True)
 
     @staticmethod
+    def SignInWithPassword(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/SignInWithPassword',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInWithPasswordRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInWithPasswordResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetChallenge(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/GetChallenge',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetChallengeRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetChallengeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SignInWithKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/SignInWithKey',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInWithKeyRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInWithKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SignInExternal(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/SignInExternal',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInExternalRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignInExternalResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def Refresh(request,
             target,
             options=(),
@@ -248,6 +553,195 @@ class IdentityService(object):
             '/kozyr.lobby.v1.IdentityService/Refresh',
             kozyr_dot_lobby_dot_v1_dot_identity__pb2.RefreshRequest.SerializeToString,
             kozyr_dot_lobby_dot_v1_dot_identity__pb2.RefreshResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetPassword(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/SetPassword',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.SetPasswordRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.SetPasswordResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RenewSecret(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/RenewSecret',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.RenewSecretRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.RenewSecretResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddDevice(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/AddDevice',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.AddDeviceRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.AddDeviceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveDevice(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/RemoveDevice',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.RemoveDeviceRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.RemoveDeviceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SignOut(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/SignOut',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignOutRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignOutResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SignOutEverywhere(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/SignOutEverywhere',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignOutEverywhereRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignOutEverywhereResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/GetKeys',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetKeysRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.GetKeysResponse.FromString,
             options,
             channel_credentials,
             insecure,

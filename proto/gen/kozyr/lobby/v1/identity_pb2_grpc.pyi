@@ -27,7 +27,10 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class IdentityServiceStub:
-    """Guest accounts and their tokens. No token is needed to sign up, sign in or refresh."""
+    """Accounts, how their players sign in, and their tokens. No token is needed to sign up, sign in or
+    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`)
+    needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an older session.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -37,8 +40,37 @@ class IdentityServiceStub:
     """Make a guest account."""
     SignIn: _grpc.UnaryUnaryMultiCallable[_identity_pb2.SignInRequest, _identity_pb2.SignInResponse]
     """Get tokens with an account's secret."""
+    SignInWithPassword: _grpc.UnaryUnaryMultiCallable[_identity_pb2.SignInWithPasswordRequest, _identity_pb2.SignInWithPasswordResponse]
+    """Get tokens with a login name and a password. After failures on a name or from an address both
+    are refused for a while as SIGN_IN_LOCKED, which names the limit; a name that does not exist is
+    answered like one that does.
+    """
+    GetChallenge: _grpc.UnaryUnaryMultiCallable[_identity_pb2.GetChallengeRequest, _identity_pb2.GetChallengeResponse]
+    """Get a challenge: with a player and a public key for `SignInWithKey`, with neither for
+    `SignInExternal`. Whether there is such a player or key is not told.
+    """
+    SignInWithKey: _grpc.UnaryUnaryMultiCallable[_identity_pb2.SignInWithKeyRequest, _identity_pb2.SignInWithKeyResponse]
+    """Get tokens with a device's key, by its signature under a challenge."""
+    SignInExternal: _grpc.UnaryUnaryMultiCallable[_identity_pb2.SignInExternalRequest, _identity_pb2.SignInExternalResponse]
+    """Get tokens with an id token of the external issuer (OpenID Connect) that the operators have
+    configured; who comes for the first time is given an account.
+    """
     Refresh: _grpc.UnaryUnaryMultiCallable[_identity_pb2.RefreshRequest, _identity_pb2.RefreshResponse]
     """Trade a refresh token for new tokens; the old one is spent."""
+    SetPassword: _grpc.UnaryUnaryMultiCallable[_identity_pb2.SetPasswordRequest, _identity_pb2.SetPasswordResponse]
+    """Choose a login name and a password, or another one of either. Ends all other sessions."""
+    RenewSecret: _grpc.UnaryUnaryMultiCallable[_identity_pb2.RenewSecretRequest, _identity_pb2.RenewSecretResponse]
+    """Get another secret for the account; the one before opens nothing any more."""
+    AddDevice: _grpc.UnaryUnaryMultiCallable[_identity_pb2.AddDeviceRequest, _identity_pb2.AddDeviceResponse]
+    """Let a device's key sign in; up to ten."""
+    RemoveDevice: _grpc.UnaryUnaryMultiCallable[_identity_pb2.RemoveDeviceRequest, _identity_pb2.RemoveDeviceResponse]
+    """Let a device's key sign in no longer; ends the sessions it began."""
+    SignOut: _grpc.UnaryUnaryMultiCallable[_identity_pb2.SignOutRequest, _identity_pb2.SignOutResponse]
+    """End a session. Its access token serves until it runs out; it cannot be renewed."""
+    SignOutEverywhere: _grpc.UnaryUnaryMultiCallable[_identity_pb2.SignOutEverywhereRequest, _identity_pb2.SignOutEverywhereResponse]
+    """End every session, this one included."""
+    GetKeys: _grpc.UnaryUnaryMultiCallable[_identity_pb2.GetKeysRequest, _identity_pb2.GetKeysResponse]
+    """The public keys of an issuer of tokens, those that are about to sign included."""
     ListPlayers: _grpc.UnaryUnaryMultiCallable[_identity_pb2.ListPlayersRequest, _identity_pb2.ListPlayersResponse]
     """Names of players."""
     GetProfile: _grpc.UnaryUnaryMultiCallable[_identity_pb2.GetProfileRequest, _identity_pb2.GetProfileResponse]
@@ -53,15 +85,47 @@ class IdentityServiceStub:
 
 @_typing.type_check_only
 class IdentityServiceAsyncStub(IdentityServiceStub):
-    """Guest accounts and their tokens. No token is needed to sign up, sign in or refresh."""
+    """Accounts, how their players sign in, and their tokens. No token is needed to sign up, sign in or
+    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`)
+    needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an older session.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     SignUp: _aio.UnaryUnaryMultiCallable[_identity_pb2.SignUpRequest, _identity_pb2.SignUpResponse]  # type: ignore[assignment]
     """Make a guest account."""
     SignIn: _aio.UnaryUnaryMultiCallable[_identity_pb2.SignInRequest, _identity_pb2.SignInResponse]  # type: ignore[assignment]
     """Get tokens with an account's secret."""
+    SignInWithPassword: _aio.UnaryUnaryMultiCallable[_identity_pb2.SignInWithPasswordRequest, _identity_pb2.SignInWithPasswordResponse]  # type: ignore[assignment]
+    """Get tokens with a login name and a password. After failures on a name or from an address both
+    are refused for a while as SIGN_IN_LOCKED, which names the limit; a name that does not exist is
+    answered like one that does.
+    """
+    GetChallenge: _aio.UnaryUnaryMultiCallable[_identity_pb2.GetChallengeRequest, _identity_pb2.GetChallengeResponse]  # type: ignore[assignment]
+    """Get a challenge: with a player and a public key for `SignInWithKey`, with neither for
+    `SignInExternal`. Whether there is such a player or key is not told.
+    """
+    SignInWithKey: _aio.UnaryUnaryMultiCallable[_identity_pb2.SignInWithKeyRequest, _identity_pb2.SignInWithKeyResponse]  # type: ignore[assignment]
+    """Get tokens with a device's key, by its signature under a challenge."""
+    SignInExternal: _aio.UnaryUnaryMultiCallable[_identity_pb2.SignInExternalRequest, _identity_pb2.SignInExternalResponse]  # type: ignore[assignment]
+    """Get tokens with an id token of the external issuer (OpenID Connect) that the operators have
+    configured; who comes for the first time is given an account.
+    """
     Refresh: _aio.UnaryUnaryMultiCallable[_identity_pb2.RefreshRequest, _identity_pb2.RefreshResponse]  # type: ignore[assignment]
     """Trade a refresh token for new tokens; the old one is spent."""
+    SetPassword: _aio.UnaryUnaryMultiCallable[_identity_pb2.SetPasswordRequest, _identity_pb2.SetPasswordResponse]  # type: ignore[assignment]
+    """Choose a login name and a password, or another one of either. Ends all other sessions."""
+    RenewSecret: _aio.UnaryUnaryMultiCallable[_identity_pb2.RenewSecretRequest, _identity_pb2.RenewSecretResponse]  # type: ignore[assignment]
+    """Get another secret for the account; the one before opens nothing any more."""
+    AddDevice: _aio.UnaryUnaryMultiCallable[_identity_pb2.AddDeviceRequest, _identity_pb2.AddDeviceResponse]  # type: ignore[assignment]
+    """Let a device's key sign in; up to ten."""
+    RemoveDevice: _aio.UnaryUnaryMultiCallable[_identity_pb2.RemoveDeviceRequest, _identity_pb2.RemoveDeviceResponse]  # type: ignore[assignment]
+    """Let a device's key sign in no longer; ends the sessions it began."""
+    SignOut: _aio.UnaryUnaryMultiCallable[_identity_pb2.SignOutRequest, _identity_pb2.SignOutResponse]  # type: ignore[assignment]
+    """End a session. Its access token serves until it runs out; it cannot be renewed."""
+    SignOutEverywhere: _aio.UnaryUnaryMultiCallable[_identity_pb2.SignOutEverywhereRequest, _identity_pb2.SignOutEverywhereResponse]  # type: ignore[assignment]
+    """End every session, this one included."""
+    GetKeys: _aio.UnaryUnaryMultiCallable[_identity_pb2.GetKeysRequest, _identity_pb2.GetKeysResponse]  # type: ignore[assignment]
+    """The public keys of an issuer of tokens, those that are about to sign included."""
     ListPlayers: _aio.UnaryUnaryMultiCallable[_identity_pb2.ListPlayersRequest, _identity_pb2.ListPlayersResponse]  # type: ignore[assignment]
     """Names of players."""
     GetProfile: _aio.UnaryUnaryMultiCallable[_identity_pb2.GetProfileRequest, _identity_pb2.GetProfileResponse]  # type: ignore[assignment]
@@ -75,7 +139,10 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
     """Erasures, the newest first. Operators only."""
 
 class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Guest accounts and their tokens. No token is needed to sign up, sign in or refresh."""
+    """Accounts, how their players sign in, and their tokens. No token is needed to sign up, sign in or
+    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`)
+    needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an older session.
+    """
 
     @_abc_1.abstractmethod
     def SignUp(
@@ -94,12 +161,107 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         """Get tokens with an account's secret."""
 
     @_abc_1.abstractmethod
+    def SignInWithPassword(
+        self,
+        request: _identity_pb2.SignInWithPasswordRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.SignInWithPasswordResponse, _abc.Awaitable[_identity_pb2.SignInWithPasswordResponse]]:
+        """Get tokens with a login name and a password. After failures on a name or from an address both
+        are refused for a while as SIGN_IN_LOCKED, which names the limit; a name that does not exist is
+        answered like one that does.
+        """
+
+    @_abc_1.abstractmethod
+    def GetChallenge(
+        self,
+        request: _identity_pb2.GetChallengeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.GetChallengeResponse, _abc.Awaitable[_identity_pb2.GetChallengeResponse]]:
+        """Get a challenge: with a player and a public key for `SignInWithKey`, with neither for
+        `SignInExternal`. Whether there is such a player or key is not told.
+        """
+
+    @_abc_1.abstractmethod
+    def SignInWithKey(
+        self,
+        request: _identity_pb2.SignInWithKeyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.SignInWithKeyResponse, _abc.Awaitable[_identity_pb2.SignInWithKeyResponse]]:
+        """Get tokens with a device's key, by its signature under a challenge."""
+
+    @_abc_1.abstractmethod
+    def SignInExternal(
+        self,
+        request: _identity_pb2.SignInExternalRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.SignInExternalResponse, _abc.Awaitable[_identity_pb2.SignInExternalResponse]]:
+        """Get tokens with an id token of the external issuer (OpenID Connect) that the operators have
+        configured; who comes for the first time is given an account.
+        """
+
+    @_abc_1.abstractmethod
     def Refresh(
         self,
         request: _identity_pb2.RefreshRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_identity_pb2.RefreshResponse, _abc.Awaitable[_identity_pb2.RefreshResponse]]:
         """Trade a refresh token for new tokens; the old one is spent."""
+
+    @_abc_1.abstractmethod
+    def SetPassword(
+        self,
+        request: _identity_pb2.SetPasswordRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.SetPasswordResponse, _abc.Awaitable[_identity_pb2.SetPasswordResponse]]:
+        """Choose a login name and a password, or another one of either. Ends all other sessions."""
+
+    @_abc_1.abstractmethod
+    def RenewSecret(
+        self,
+        request: _identity_pb2.RenewSecretRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.RenewSecretResponse, _abc.Awaitable[_identity_pb2.RenewSecretResponse]]:
+        """Get another secret for the account; the one before opens nothing any more."""
+
+    @_abc_1.abstractmethod
+    def AddDevice(
+        self,
+        request: _identity_pb2.AddDeviceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.AddDeviceResponse, _abc.Awaitable[_identity_pb2.AddDeviceResponse]]:
+        """Let a device's key sign in; up to ten."""
+
+    @_abc_1.abstractmethod
+    def RemoveDevice(
+        self,
+        request: _identity_pb2.RemoveDeviceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.RemoveDeviceResponse, _abc.Awaitable[_identity_pb2.RemoveDeviceResponse]]:
+        """Let a device's key sign in no longer; ends the sessions it began."""
+
+    @_abc_1.abstractmethod
+    def SignOut(
+        self,
+        request: _identity_pb2.SignOutRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.SignOutResponse, _abc.Awaitable[_identity_pb2.SignOutResponse]]:
+        """End a session. Its access token serves until it runs out; it cannot be renewed."""
+
+    @_abc_1.abstractmethod
+    def SignOutEverywhere(
+        self,
+        request: _identity_pb2.SignOutEverywhereRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.SignOutEverywhereResponse, _abc.Awaitable[_identity_pb2.SignOutEverywhereResponse]]:
+        """End every session, this one included."""
+
+    @_abc_1.abstractmethod
+    def GetKeys(
+        self,
+        request: _identity_pb2.GetKeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.GetKeysResponse, _abc.Awaitable[_identity_pb2.GetKeysResponse]]:
+        """The public keys of an issuer of tokens, those that are about to sign included."""
 
     @_abc_1.abstractmethod
     def ListPlayers(
