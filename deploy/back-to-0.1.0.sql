@@ -1,5 +1,7 @@
 -- Hands what is due to the release 0.1.0, which does not know of the table `work`.
 -- For the databases of lobby and game, by their owner, once no process of the later release runs.
+-- Timers of tables that it does not have are dropped; its own timer for tables where nothing happens stays.
+DELETE FROM work WHERE kind IN ('unready', 'fill');
 WITH handed AS (
     DELETE FROM work RETURNING stream, kind, key, version, due_at
 )

@@ -11,7 +11,7 @@ from services.lobby.bots import bot_id
 from services.lobby.choices import Choices
 from services.lobby.commands import Bot, Open, SetReady, TakeSeat
 from services.lobby.directory import Directory
-from services.lobby.evolve import rules_of
+from services.lobby.evolve import INSUFFICIENT_CHIPS, rules_of
 from services.lobby.hosting import (
     BUY_IN_MAX,
     FEES_MAX,
@@ -32,6 +32,10 @@ from services.runtime.streams import refusals
 
 FILL_AFTER_MAX_MS = 300_000
 """The longest that a player may wait for people before bots sit down, in milliseconds."""
+ELSEWHERE = (Kind.PRECONDITION, Kind.NOT_FOUND, Kind.DENIED)
+"""Refusals after which another table is looked for."""
+HIS_OWN = (INSUFFICIENT_CHIPS, "BEING_ERASED")
+"""Why a player is refused a seat anywhere."""
 FEE_MAX = BUY_IN_MAX // FEES_MAX
 
 
@@ -121,7 +125,8 @@ class QuickPlay:
             try:
                 return Found(chosen, await self._sit(chosen, player, hope, request))
             except Refused as refused:
-                if refused.kind not in {Kind.PRECONDITION, Kind.NOT_FOUND} or chosen in tried:
+                elsewhere = refused.kind in ELSEWHERE and refused.reason not in HIS_OWN
+                if not elsewhere or chosen in tried:
                     raise
                 if await self._store.head(chosen) is None:
                     raise  # he was to open it: what one of his own refuses, the next one would too

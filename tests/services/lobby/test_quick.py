@@ -243,6 +243,23 @@ async def test_the_same_chips_are_not_brought_to_two_tables(hall: Hall) -> None:
     assert await nino.call(pb.CreateTableRequest(rules=durak(2)))
 
 
+async def test_who_lacks_the_chips_is_told_at_once(hall: Hall) -> None:
+    """However many tables there are: the wallet is asked once."""
+    nino, dato = await hall.guest("Nino"), await hall.guest("Dato")
+    for _ in range(3):
+        table = (await dato.call(pb.QuickPlayRequest(variant=AZI, seats=3))).table.table_id
+        away = pb.SetReadyRequest(table_id=table, ready=False)
+        await dato.call(away)
+    for table in (await dato.call(pb.ListTablesRequest(mine=True))).tables:
+        await dato.call(pb.SetReadyRequest(table_id=table.table_id, ready=True))
+    hall.others.bank.balances[nino.player_id] = 19
+    hall.others.bank.issued -= 9_981
+    hall.others.bank.calls.clear()
+    refused = await nino.refused(pb.QuickPlayRequest(variant=AZI, seats=3))
+    assert (refused.reason, refused.facts["balance"]) == ("INSUFFICIENT_CHIPS", "19")
+    assert hall.others.bank.calls == ["GetAccount"]
+
+
 async def test_a_repeated_request_is_answered_though_the_chips_are_claimed(hall: Hall) -> None:
     """It brought them itself."""
     nino, dato = await hall.guest("Nino"), await hall.guest("Dato")
