@@ -15,6 +15,7 @@ import engines.rami
 from engines.cards import Card, text
 from services.cli.pictures.look import Look
 from services.cli.play import drawing, spans
+from services.cli.play.clock import Left, left
 from services.cli.play.games import screen_of
 from services.cli.play.ink import GROUNDS, INKS, styles
 from services.cli.play.keys import Do
@@ -64,7 +65,7 @@ def scenes(game: str, seed: int, options: dict[str, Any]) -> Iterator[tuple[Scen
         )
         seen = rules.view(state, viewer)
         getattr(view, game).CopyFrom(wire.of(game).view.to_wire(seen))
-        yield replace(scene_of(view, LOOK, memory), seconds=75, bank_seconds=600), state
+        yield replace(scene_of(view, LOOK, memory), left=Left(75, 600)), state
 
 
 def lines_of(scene: Scene, columns: int, rows: int) -> list[str]:
@@ -242,6 +243,24 @@ def test_a_large_hand_stays_whole() -> None:
         assert set(CARD.findall("\n".join(lines))) == set(map(text, cards))
         assert len(re.findall(r"\b[0-9A-Z]\b", lines[1] + lines[3])) == len(cards)
         return
+
+
+def test_time_runs_from_what_the_server_said_and_then_from_the_bank() -> None:
+    """No clock of this machine is asked; the bank shown is that of whoever is asked."""
+    view = view_pb2.GameView(seat=1, to_act=[0])
+    assert left(view, 0) is None
+    view.clock.deadline_time.FromSeconds(1)
+    view.clock.remaining_ms = 30_000
+    assert left(view, 10_400) == Left(20)
+    for bank_ms in (60_000, 5_000):
+        view.clock.seats.add(bank_ms=bank_ms)
+    assert left(view, 0) == Left(30, 60)
+    assert left(view, 50_000) == Left(0, 40)
+    view.to_act[:] = [0, 1]
+    assert left(view, 31_000) == Left(0, 4)
+    assert left(view, 99_000) == Left(0, 0)
+    view.to_act[:] = []
+    assert left(view, 0) is None
 
 
 def test_chips_fit_their_column_however_many() -> None:

@@ -35,6 +35,7 @@ class Alone:
     """One person and bots. `seed`, 32 octets, fixes the cards, `rng` how bots mix their play."""
 
     alone = True
+    lost = False
 
     def __init__(
         self,
@@ -200,6 +201,9 @@ class Alone:
         with suppress(RuleViolation):
             self._apply(self._running(), Leave(PERSON))
         await self.close()
+
+    async def back(self, view: view_pb2.GameView) -> None:
+        """Nothing: a person who plays alone is waited for."""
 
     async def hint(self, view: view_pb2.GameView) -> Hint:
         """What a strong bot would do with the person's cards."""

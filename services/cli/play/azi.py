@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from engines import azi
+from engines.api import CHIPS_MAX
 from engines.cards import ACE, rank, suit
 from services.cli.pictures.azi import PHASES
 from services.cli.pictures.look import HIDDEN
@@ -208,7 +209,7 @@ def amount(scene: Scene) -> int:
     """The bid that is typed, the least there is while nothing is."""
     view = _read(scene)
     typed = scene.picks.amount
-    return view.bid_minimum if typed is None else int(typed or 0)
+    return view.bid_minimum if typed is None else min(int(typed), CHIPS_MAX)
 
 
 PLAIN: Mapping[str, Move] = {

@@ -67,6 +67,9 @@ class Canvas(Widget):
                 return
 
     def _signs(self, text: str) -> str:
+        """The text with what this terminal can show, and nothing that it would obey."""
+        if not text.isprintable():
+            text = "".join(sign if sign.isprintable() else "?" for sign in text)
         if not self._ascii:
             return text
         return text.translate(ASCII).encode("ascii", "replace").decode()

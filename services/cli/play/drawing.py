@@ -32,6 +32,7 @@ from services.cli.play.spans import (
 )
 from services.cli.shown import STAGES, ending
 
+AWAY = "A bot plays for you. Press any key to play on yourself."
 SHORT_OF_TIME = 10
 """Seconds from which on the clock is shown as a warning."""
 SIDE = 36
@@ -156,28 +157,27 @@ def _hand(scene: Scene, columns: int) -> list[Line]:
 
 def _asked(scene: Scene, columns: int) -> Line:
     said = "" if scene.read is None else screen_of(scene).asks(scene)
+    said = AWAY if scene.away and not scene.over else said
     mark = scene.look.pointer(on=scene.asked)
-    role = Role.TURN if scene.asked else Role.MUTED
+    role = Role.TURN if scene.asked or scene.away else Role.MUTED
     return between((Span(f" {mark} {said}", role),), (*clock(scene), Span(" ")), columns)
 
 
 def clock(scene: Scene) -> Line:
     """The time that is left, and what the bank holds after it."""
-    if scene.seconds is None:
+    if scene.left is None:
         return ()
-    left = f"{scene.seconds // 60}:{scene.seconds % 60:02}"
-    bank = scene.bank_seconds
+    seconds, bank = scene.left.seconds, scene.left.bank_seconds
+    left = f"{seconds // 60}:{seconds % 60:02}"
     more = f" +{bank // 60}:{bank % 60:02}" if bank else ""
-    urgent = scene.asked and scene.seconds + bank <= SHORT_OF_TIME
+    urgent = scene.asked and seconds + bank <= SHORT_OF_TIME
     return (Span(left, Role.BAD if urgent else Role.STRONG), Span(more, Role.MUTED))
 
 
 def _result(scene: Scene, columns: int) -> list[Line]:
     """How it came out, where the hand was."""
-    if scene.read is None:
-        said = ending(scene.view, scene.look)
-    else:
-        said = screen_of(scene).result(scene) or ending(scene.view, scene.look)
+    finished = scene.read is not None and scene.view.stage == view_pb2.STAGE_FINISHED
+    said = screen_of(scene).result(scene) if finished else ending(scene.view, scene.look)
     first, *rest = said or ["The game is over."]
     lines = [
         _rule(columns, "result"),
@@ -191,7 +191,7 @@ def _keys(scene: Scene) -> list[Key]:
     name = name_of_game(scene)
     chances = () if scene.read is None else screen_of(scene).chances(scene)
     made = [key_for(do, OF_GAMES[name]) for do in chances]
-    if scene.asked:
+    if scene.asked and not scene.view.no_hints:
         made.append(key_for(Do.HINT, PLAYING))
     made += TALKING if scene.talks else ()
     return made + [key_for(do, PLAYING) for do in (Do.ORDER, Do.PLAYED)]

@@ -19,6 +19,8 @@ TITLE = 34
 """The columns of a field's name."""
 DIGITS_MAX = 19
 TURN_SECONDS = 60
+BANK_SECONDS = 60
+BANK_MAX = 3_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ def form_for(
 
 BOTS = "How many bots sit down at once; the other seats wait for people."
 STACKS = "Chips you bring; 0 is the least the table takes."
-KEPT = {"level", "seconds", "bank", "visible", "watched"}
+KEPT = {"level", "seconds", "bank", "visible", "watched", "hints", "talk"}
 """What does not hang on the game."""
 
 
@@ -139,15 +141,19 @@ def _served_fields() -> list[Field]:
     """What only a table with a server has."""
     return [
         _number("seconds", "Seconds for a move", CLOCK, TURN_SECONDS, 5, 600),
-        _number("bank", "Seconds in the time bank", BANK, 0, 0, 3_600),
+        _number("bank", "Seconds in the time bank", BANK, BANK_SECONDS, 0, BANK_MAX),
         Field("visible", "Who may find it", VISIBLE, "public", ("public", "private")),
         Field("watched", "Others may watch", WATCHED, "yes", ("yes", "no")),
+        Field("hints", "Hints", HINTS, "yes", ("yes", "no")),
+        Field("talk", "Chat", TALK, "yes", ("yes", "no")),
     ]
 
 
 CLOCK = "After that the rules move for you, or a bot if you stay away."
 BANK = "Time for the whole game that is used once a move takes longer; 0 for none."
 VISIBLE = "Public: listed in the lobby. Private: whoever has the code of the table."
+HINTS = "Whether players may ask a bot what it would do."
+TALK = "Whether people may talk at the table."
 WATCHED = "People without a seat may look on; they never see a hand."
 
 
@@ -177,6 +183,8 @@ def opening_of(form: Form, variants: Sequence[lobby_pb2.VariantInfo], *, alone: 
         rules.turn_ms = 1_000 * int(form.value("seconds"))
         rules.time_bank_ms = 1_000 * int(form.value("bank"))
         rules.spectators = form.value("watched") == "yes"
+        rules.no_hints = form.value("hints") == "no"
+        rules.no_chat = form.value("talk") == "no"
         rules.absent_policy = variant_pb2.ABSENT_POLICY_BOT
         private = form.value("visible") == "private"
         rules.visibility = lobby_pb2.VISIBILITY_PRIVATE if private else lobby_pb2.VISIBILITY_PUBLIC

@@ -47,7 +47,7 @@ class FormScreen(CanvasScreen):
                 self.play.next_colours()
             case Do.BACK | Do.QUIT:
                 self.app.pop_screen()
-            case _ if key.isdigit():
+            case _ if key.isascii() and key.isdigit():
                 self.form = self.form.with_digit(key)
 
     async def picked(self, spot: str) -> None:

@@ -170,6 +170,8 @@ class LobbyScreen(CanvasScreen):
         self.app.push_screen(FormScreen(self._session, self._game(), variants, self._enter))
 
     async def _enter(self, table: lobby_pb2.Table) -> None:
+        if self.app.screen is not self:
+            return
         self.app.push_screen(TableScreen(self._session, table.table_id, begin=True))
 
     def _game(self) -> str:

@@ -9,7 +9,7 @@ from services.cli.play import cards
 from services.cli.play.cards import Held
 from services.cli.play.keys import Do
 from services.cli.play.scene import Picks, Scene
-from services.cli.play.seats import name_of, pointer
+from services.cli.play.seats import BOT, name_of, pointer
 from services.cli.play.spans import Line, Role, Span, beside, fit, line, width
 from services.client.variants import Move
 
@@ -103,7 +103,7 @@ def _side_by_side(row: list[Line]) -> Line:
 def _meld(scene: Scene, meld: rami.TableMeld, *, chosen: bool) -> Line:
     spot = f"meld:{meld.id}"
     role = Role.CHOSEN if chosen and scene.picks.laying else Role.TURN if chosen else Role.KEY
-    owner = scene.look.name(meld.owner)[:9]
+    owner = scene.look.name(meld.owner).removesuffix(BOT)[:9]
     faces: list[Span] = []
     for card in meld.cards:
         faces += [cards.small(card, scene.look, spot=spot), Span(" ", spot=spot)]

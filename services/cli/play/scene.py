@@ -13,6 +13,7 @@ import engines.rami
 from engines.cards import RANKS, SUITS, Card, parse
 from engines.durak import Outcome, Pair
 from services.cli.pictures.look import Look
+from services.cli.play.clock import Left
 from services.cli.play.spans import Role
 from services.cli.shown import told
 from services.client.variants import View
@@ -34,6 +35,10 @@ WEIGHTY = (
 """What ends something, and is set off."""
 
 
+NOTED = (engines.azi.AziDeclared, engines.rami.RoundScored)
+"""After what the next deal follows at once, so that it is told until a key is pressed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """A sentence of what has happened, and what it is."""
@@ -52,7 +57,8 @@ class LastBout:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a player's screen remembers of a game: sentences, the last bout, the last round.
+    """What a player's screen remembers of a game: sentences, the last bout, and what must not be
+    missed, as the next deal follows at once: the end of a round of Rami, an azi.
 
     `bout` are the pairs of the bout in play, from which the last one is made.
     """
@@ -60,7 +66,7 @@ class Memory:
     told: tuple[Told, ...] = ()
     bout: tuple[Pair, ...] = ()
     last_bout: LastBout | None = None
-    round: engines.rami.RoundScored | None = None
+    noted: Told | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +89,8 @@ class Picks:
 class Scene:
     """A game as its player sees it at one moment.
 
-    `read` is the engine's view, None before the first deal; `seconds` the time left for the
-    present decision and `bank_seconds` what comes after it, None where no clock runs.
+    `read` is the engine's view, None before the first deal; `left` the time there is for the
+    present decision, None where no clock runs.
     """
 
     view: view_pb2.GameView
@@ -92,8 +98,7 @@ class Scene:
     look: Look
     memory: Memory = field(default_factory=Memory)
     picks: Picks = field(default_factory=Picks)
-    seconds: int | None = None
-    bank_seconds: int = 0
+    left: Left | None = None
     notice: Told | None = None
     hinted: frozenset[Card] = frozenset()
     talks: bool = False
@@ -104,6 +109,11 @@ class Scene:
     def seat(self) -> int | None:
         """The player's seat; None for who only watches."""
         return self.view.seat if self.view.HasField("seat") else None
+
+    @property
+    def away(self) -> bool:
+        """Whether a bot plays for this player at present."""
+        return self.seat is not None and self.view.seats[self.seat].bot_plays
 
     @property
     def asked(self) -> bool:
@@ -135,7 +145,10 @@ def _remember(memory: Memory, happening: view_pb2.Happening, look: Look) -> Memo
     if _is_noise(event):
         return memory
     role = Role.STRONG if isinstance(event, WEIGHTY) else Role.PLAIN
-    return say(memory, Told(told(happening, look), role))
+    said = Told(told(happening, look), role)
+    if isinstance(event, NOTED):
+        memory = replace(memory, noted=Told(said.text, Role.GOOD))
+    return say(memory, said)
 
 
 def say(memory: Memory, said: Told) -> Memory:
@@ -158,8 +171,6 @@ def _kept(memory: Memory, event: object) -> Memory:
             return replace(memory, bout=pairs)
         case engines.durak.BoutClosed(_, outcome):
             return replace(memory, bout=(), last_bout=LastBout(memory.bout, outcome))
-        case engines.rami.RoundScored():
-            return replace(memory, round=event)
         case _:
             return memory
 

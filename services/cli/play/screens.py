@@ -62,7 +62,7 @@ async def play(arguments: argparse.Namespace, plan: Plan | None) -> int:
         profile = "" if arguments.profile == "player" else f" --profile {arguments.profile}"
         with suppress(OSError):  # the terminal may be gone
             show([f"Your seat stays yours: `kozyr play{profile}` comes back to it."])
-    return FINE
+    return app.return_code or FINE
 
 
 async def run_until_cut(app: PlayApp) -> None:

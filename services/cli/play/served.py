@@ -33,8 +33,14 @@ class Served:
         self._ascii = ascii_only
         self._tables = Tables(player)
         self._talk = Talk(player)
+        self._tried = 0
         self._lobby: Any = player.stub("lobby", lobby_pb2_grpc.LobbyServiceStub)
         self._games: Any = player.stub("game", game_pb2_grpc.GameServiceStub)
+
+    @property
+    def lost(self) -> bool:
+        """Whether something had to be tried again since the game last told anything."""
+        return self._player.repeated.total() > self._tried
 
     async def variants(self, language: str) -> lobby_pb2.ListVariantsResponse:
         """The games as the server plays them."""
@@ -148,6 +154,7 @@ class Served:
         """Everything that happens in a game, in order, across lost connections."""
         async with aclosing(self._player.follow(game_id)) as updates:
             async for update in updates:
+                self._tried = self._player.repeated.total()
                 told = tuple(update.happenings)
                 if update.skipped:
                     told = await self._history(update)
@@ -171,6 +178,11 @@ class Served:
     async def leave(self, view: view_pb2.GameView) -> None:
         """Leave the game for good."""
         await self._player.leave(view.game_id)
+
+    async def back(self, view: view_pb2.GameView) -> None:
+        """Play for oneself again, after a bot has."""
+        request = game_pb2.ReturnToSeatRequest(game_id=view.game_id)
+        await self._player.call("game", self._games.ReturnToSeat, request)
 
     async def hint(self, view: view_pb2.GameView) -> Hint:
         """What a strong bot would do with what this seat sees."""

@@ -62,6 +62,11 @@ class Session(Protocol):
     alone: bool
     """Whether there is no server: all others are bots, and a game ends when it is left."""
 
+    @property
+    def lost(self) -> bool:
+        """Whether the server does not answer at present, and is tried again."""
+        ...
+
     async def variants(self, language: str) -> lobby_pb2.ListVariantsResponse:
         """The games with their options and rules, in the language of a BCP 47 tag."""
         ...
@@ -152,6 +157,10 @@ class Session(Protocol):
 
     async def leave(self, view: view_pb2.GameView) -> None:
         """Leave the game for good."""
+        ...
+
+    async def back(self, view: view_pb2.GameView) -> None:
+        """Play for oneself again, after a bot has."""
         ...
 
     async def hint(self, view: view_pb2.GameView) -> Hint:

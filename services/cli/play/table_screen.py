@@ -4,12 +4,12 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from kozyr.game.v1 import variant_pb2
 from kozyr.lobby.v1 import lobby_pb2
 
+from engines.api import CHIPS_MAX
 from services.cli import pictures
 from services.cli.pictures.look import Look
-from services.cli.play import drawing, waiting
+from services.cli.play import clock, drawing, waiting
 from services.cli.play.canvas_screen import Answer, Question
 from services.cli.play.cards import KEYS
 from services.cli.play.entry import Entry
@@ -27,6 +27,7 @@ from services.cli.play.keys import (
     found,
 )
 from services.cli.play.pages import help_page
+from services.cli.play.picking import at_a_legal_card, kept, moved
 from services.cli.play.reader_screen import ReaderScreen
 from services.cli.play.rules import read_rules
 from services.cli.play.scene import (
@@ -40,15 +41,16 @@ from services.cli.play.scene import (
     say,
     scene_of,
 )
-from services.cli.play.session import Moment, Session
+from services.cli.play.session import Level, Moment, Session
 from services.cli.play.spans import Line, Role, Span
 from services.cli.play.talk_screen import TalkScreen
 from services.cli.play.waiting import Waiting
+from services.cli.shown import LEVELS
 from services.client.variants import Move
 from services.kernel.errors import Kind, Refused
 
-BOT_LEVEL = variant_pb2.BOT_LEVEL_NORMAL
 TICK_SECONDS = 1.0
+AWAY = Told("The server does not answer; trying goes on.", Role.BAD)
 SAID_KEPT = 5
 """How many lines of talk go on into the next game."""
 
@@ -64,8 +66,9 @@ class TableScreen(TalkScreen):
         self._begin = begin
         self._memory = Memory()
         self._look: Look | None = None
+        self._noted: Told | None = None
         self._busy = False
-        self._skew = 0.0
+        self._came_at = 0.0
         self.scene: Scene | None = None
 
     @property
@@ -89,7 +92,10 @@ class TableScreen(TalkScreen):
         if self.scene is not None:
             return drawing.drawn(self._timed(self.scene), columns, rows)
         who, said = self.session.player_id, tuple(self.said)
-        shown = Waiting(self.table, who, said, self.notice, talks=self.talks)
+        fill = self.table.fill_time
+        wait = round(fill.ToMicroseconds() / 1e6 - time.time()) if fill.seconds else None
+        bots_in = None if wait is None else max(0, wait)
+        shown = Waiting(self.table, who, said, self.notice, talks=self.talks, bots_in=bots_in)
         return waiting.drawn(shown, columns, rows)
 
     async def pressed(self, key: str, character: str | None) -> None:
@@ -140,22 +146,29 @@ class TableScreen(TalkScreen):
 
     def _see(self, moment: Moment, look: Look) -> None:
         """Take in what has happened; what was chosen stays, as far as it still can be."""
-        if not moment.late:
-            self._skew = time.time() - moment.view.recorded_time.ToMicroseconds() / 1e6
+        self._came_at = time.monotonic()
         self._memory = remembered(self._memory, moment.happenings, look)
         before, scene = self.scene, scene_of(moment.view, look, self._memory)
         if before is not None and before.view.game_id == moment.view.game_id:
-            scene = _kept(before, scene)
+            scene = kept(before, scene)
         else:
             scene = at_a_legal_card(scene)
-        if scene.asked and (before is None or before.view.turn != moment.view.turn):
+        anew = before is None or before.view.turn != moment.view.turn
+        if scene.asked and anew and self.notice is not self._noted:
             self.notice = None
+        if self._memory.noted is not None and not (moment.late or scene.over):
+            self.notice = self._noted = self._memory.noted
+        self._memory = replace(self._memory, noted=None)
         self.scene = scene
+        if moment.late and scene.away:
+            self.act(self.session.back(scene.view))
 
     async def _in_game(self, key: str) -> None:
         scene = self.scene
         if scene is None:
             return
+        if scene.away:
+            self.act(self.session.back(scene.view))
         if key in KEYS:
             self._card_key(scene, key)
             return
@@ -163,7 +176,7 @@ class TableScreen(TalkScreen):
         match do:
             case None:
                 return
-            case Do.HINT if scene.asked:
+            case Do.HINT if scene.asked and not scene.view.no_hints:
                 self.act(self._hint(scene))
             case Do.ORDER:
                 picks = replace(scene.picks, by_rank=not scene.picks.by_rank)
@@ -179,7 +192,7 @@ class TableScreen(TalkScreen):
             case Do.RULES | Do.HELP | Do.THEME:
                 self._everywhere(do)
             case Do.LEFT | Do.RIGHT | Do.FIRST | Do.LAST:
-                self.scene = replace(scene, picks=_moved(scene, do))
+                self.scene = replace(scene, picks=moved(scene, do))
             case _:
                 self._do(do)
 
@@ -240,7 +253,7 @@ class TableScreen(TalkScreen):
             case Do.SAY | Do.EMOTE as do:
                 self.talk(do)
             case Do.BOT:
-                self.act(self.session.add_bot(self.table_id, BOT_LEVEL))
+                self._ask_level()
             case Do.NO_BOT:
                 bots = [seat.seat for seat in self.table.seats if seat.bot_level]
                 if bots:
@@ -263,6 +276,18 @@ class TableScreen(TalkScreen):
         else:
             ready = own is None or not own.ready
             await self.session.ready(self.table_id, ready=ready)
+
+    def _ask_level(self) -> None:
+        """How well the bot is to play that the host adds."""
+
+        def added(level: Level) -> Callable[[], Awaitable[None]]:
+            async def add() -> None:
+                self.act(self.session.add_bot(self.table_id, level))
+
+            return add
+
+        answers = (Answer(name[0], name[0], name, added(level)) for name, level in LEVELS.items())
+        self.ask(Question("How well is the bot to play?", tuple(answers)))
 
     def _ask_whom(self) -> None:
         """Whom the host sends away."""
@@ -292,8 +317,8 @@ class TableScreen(TalkScreen):
                 self.play.next_colours()
 
     async def _top_up(self, text: str) -> None:
-        if not text.isdigit() or not int(text):
-            self.say("Say how many chips, a number.", Role.BAD)
+        if not (text.isascii() and text.isdigit() and 0 < int(text) <= CHIPS_MAX):
+            self.say("Say how many chips, a number from 1 on.", Role.BAD)
             return
         self.act(self.session.top_up(self.table_id, int(text)))
 
@@ -333,52 +358,15 @@ class TableScreen(TalkScreen):
 
     def _timed(self, scene: Scene) -> Scene:
         """The scene with its clock as it is now, and what the person is told."""
-        scene = replace(scene, notice=self.notice, talks=self.talks)
-        clock = scene.view.clock
-        if scene.over or not clock.HasField("deadline_time"):
-            return scene
-        left = clock.deadline_time.ToMicroseconds() / 1e6 - (time.time() - self._skew)
-        return replace(scene, seconds=max(0, round(left)))
+        passed_ms = 1_000 * (time.monotonic() - self._came_at)
+        left = None if scene.over else clock.left(scene.view, passed_ms)
+        return replace(scene, notice=self.notice, talks=self.talks, left=left)
 
     def _tick(self) -> None:
-        if self.playing and self.app.screen is self:
+        """Let the clock run, and say so while the server is away."""
+        if self.session.lost and self.notice is None:
+            self.notice = AWAY
+        elif self.notice is AWAY and not self.session.lost:
+            self.notice = None
+        if self.app.screen is self:
             self.redraw()
-
-
-def _kept(before: Scene, scene: Scene) -> Scene:
-    """The scene with what was chosen before, in the same decision all of it."""
-    picks = replace(before.picks, laying=False)
-    hand = frozenset(getattr(scene.read, "hand", ()))
-    if before.view.turn != scene.view.turn:
-        picks = replace(picks, amount=None, marked=picks.marked & hand, suggested=0)
-        return at_a_legal_card(replace(scene, picks=picks))
-    return replace(scene, picks=picks, hinted=before.hinted & hand)
-
-
-def at_a_legal_card(scene: Scene) -> Scene:
-    """The cursor on a card that can be played, if it is not on one."""
-    if scene.read is None or not scene.asked:
-        return scene
-    held = screen_of(scene).held(scene)
-    legal = [index for index, card in enumerate(held.cards) if card in held.legal]
-    if not legal or held.cursor in legal:
-        return scene
-    return replace(scene, picks=replace(scene.picks, cursor=legal[0]))
-
-
-def _moved(scene: Scene, do: Do) -> Picks:
-    """The cursor moved along the hand."""
-    if scene.read is None:
-        return scene.picks
-    last = max(0, len(screen_of(scene).held(scene).cards) - 1)
-    at = min(scene.picks.cursor, last)
-    match do:
-        case Do.LEFT:
-            at = max(0, at - 1)
-        case Do.RIGHT:
-            at = min(last, at + 1)
-        case Do.FIRST:
-            at = 0
-        case _:
-            at = last
-    return replace(scene.picks, cursor=at)

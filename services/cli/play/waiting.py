@@ -32,6 +32,8 @@ class Waiting:
     said: tuple[Told, ...] = ()
     notice: Told | None = None
     talks: bool = False
+    bots_in: int | None = None
+    """In how many seconds bots sit down on the free seats; None if they do not."""
 
 
 def drawn(waiting: Waiting, columns: int, rows: int) -> list[Line]:
@@ -42,6 +44,8 @@ def drawn(waiting: Waiting, columns: int, rows: int) -> list[Line]:
     lines: list[Line] = [tuple(Span(span.text, Role.BAR) for span in whole), ()]
     lines += [_seat(table, seat, player_id) for seat in table.seats]
     lines += [(), *_about(table, columns), ()]
+    if waiting.bots_in is not None and free_seats(table):
+        lines.insert(-1, line(f"   Bots sit down in {waiting.bots_in} s if nobody else comes."))
     for each in waiting.said[-SAID_MAX:]:
         lines += [(Span("   "), *piece) for piece in folded(each.text, columns - 4, each.role)]
     foot = (
@@ -119,8 +123,10 @@ def _asks(table: lobby_pb2.Table, player_id: str) -> str:
         return "The game begins."
     if table.state == lobby_pb2.TABLE_STATE_CLOSED:
         return "The table is closed."
+    if table.kicked:
+        return "The host has sent you away; q leads to the lobby."
     if own is None:
-        return "You do not sit here any more."
+        return "You do not sit here any more; q leads to the lobby."
     if not own.ready:
         return "Ready? Press r."
     if free_seats(table):
