@@ -137,7 +137,7 @@ def tell(limits: pb.Limits, *, as_json: bool) -> None:
             _shown(limit.kind, limit.amount) if limit.HasField("amount") else "-",
             _shown(limit.kind, limit.house_amount) if limit.HasField("house_amount") else "-",
             _shown(limit.kind, limit.used),
-            _shown(limit.kind, limit.at_risk),
+            str(limit.at_risk) if NAMES[limit.kind].startswith("loss") else "-",
             _shown(limit.kind, limit.left) if limit.HasField("left") else "-",
             when(limit.renew_time),
             _becomes(limit),

@@ -60,7 +60,7 @@ class Ending:
         await self._standings.record(end)
         if running:
             await self._tables.report(table_id, command)
-        for player in await self._book.stopped(seat.player for seat in end.seats):
+        for player in await self._book.stopped(seat.player for _, seat in table.people()):
             await self._stand_up(table_id, command.game, player)
         return command
 

@@ -13,9 +13,10 @@ from uuid import UUID
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from services.kernel.errors import not_found
+from services.kernel.errors import Kind, Refused, not_found
 from services.lobby.erasures import require_staying
 from services.lobby.limits import (
+    FOR_GOOD,
     Ask,
     Exclusion,
     Limit,
@@ -26,10 +27,14 @@ from services.lobby.limits import (
     with_own,
     withdrawn,
 )
+from services.lobby.periods import Period, begun, renewed
 from services.lobby.schema import exclusions, limit_changes, limits, players
 from services.lobby.usage import refused, restraints, take_turns, usage
 from services.runtime.database import database_now, read, write
 from services.runtime.store.api import RequestReused
+
+CHANGES_A_DAY = 100
+"""How often a player may change his limits in a day, exclusion for good aside: each is kept."""
 
 
 class Action(IntEnum):
@@ -129,7 +134,7 @@ class LimitBook:
         """Make a change once, however often it is asked for; the limits after it.
 
         Raises RequestReused, and Refused: PLAYER_NOT_FOUND, BEING_ERASED, NO_CHANGE_PENDING,
-        EXCLUSION_STANDS.
+        EXCLUSION_STANDS, TOO_MANY_CHANGES.
         """
         async with write(self._engine) as connection:
             await take_turns(connection, [change.player])
@@ -166,6 +171,7 @@ class LimitBook:
 
     async def _make(self, connection: AsyncConnection, change: Change) -> None:
         player, now = change.player, await self._now(connection)
+        await _require_patience(connection, change, now)
         restraint = (await restraints(connection, [player])).get(player, Restraint())
         if change.kind is None:
             await _write_exclusion(connection, player, _excluded(restraint.exclusion, change))
@@ -223,6 +229,26 @@ async def _require_person(connection: AsyncConnection, player: UUID) -> None:
     known = select(players.c.player_id).where(players.c.player_id == player, ~players.c.bot)
     if await connection.scalar(known) is None:
         raise not_found("PLAYER_NOT_FOUND", "there is no such player")
+
+
+async def _require_patience(connection: AsyncConnection, change: Change, now: int) -> None:
+    """Raise Refused TOO_MANY_CHANGES for a player who changes his limits again and again."""
+    if change.operator or change.until == FOR_GOOD:
+        return
+    row = limit_changes.c
+    today = select(func.count()).where(
+        row.player_id == change.player,
+        row.operator == "",
+        row.changed_at >= begun(Period.DAY, now),
+    )
+    if (await connection.scalar(today) or 0) >= CHANGES_A_DAY:
+        raise Refused(
+            Kind.EXHAUSTED,
+            "TOO_MANY_CHANGES",
+            f"limits may be changed {CHANGES_A_DAY} times a day",
+            facts={"limit": "limit_changes"},
+            retry_after_ms=-((now - renewed(Period.DAY, now)) // 1_000),
+        )
 
 
 async def _write_limit(

@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import and_, bindparam, delete, insert, or_, select, tuple_, update
+from sqlalchemy import Select, and_, bindparam, delete, insert, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from services.lobby.erasures import Step, require_staying
@@ -166,19 +166,9 @@ class Standings:
         self, variant: Variant, period: Period, after: Leader | None, limit: int
     ) -> tuple[int, list[Leader]]:
         """When the present period began (0: all time), and the players after one, best first."""
-        row = standings.c
-        place = tuple_(row.measure, row.measure_next, row.measure_last, row.player_id)
         async with read(self._engine) as connection:
             since = begun(period, await self._now(connection))
-            query = select(standings).where(
-                row.ranked, row.variant == variant, row.period == period, row.begun_at == since
-            )
-            if after is not None:
-                last = zip((*after.measures, after.player), place.clauses, strict=True)
-                bound = (bindparam(None, value, type_=column.type) for value, column in last)
-                query = query.where(place < tuple_(*bound))
-            order = [column.desc() for column in place.clauses]
-            rows = await connection.execute(query.order_by(*order).limit(limit))
+            rows = await connection.execute(board(variant, period, since, after).limit(limit))
             return since, [_leader(each) for each in rows]
 
     async def set_listed(self, player: UUID, variant: Variant, *, listed: bool) -> None:
@@ -230,6 +220,20 @@ class Standings:
 
     async def _now(self, connection: AsyncConnection) -> int:
         return await database_now(connection) if self._clock is None else self._clock()
+
+
+def board(variant: Variant, period: Period, since: int, after: Leader | None) -> Select[Any]:
+    """The rows of a leaderboard after a player, in the order of the index `standings_ranked`."""
+    row = standings.c
+    place = tuple_(row.measure, row.measure_next, row.measure_last, row.player_id)
+    query = select(standings).where(
+        row.ranked, row.variant == variant, row.period == period, row.begun_at == since
+    )
+    if after is not None:
+        last = zip((*after.measures, after.player), place.clauses, strict=True)
+        bound = (bindparam(None, value, type_=column.type) for value, column in last)
+        query = query.where(place < tuple_(*bound))
+    return query.order_by(*(column.desc() for column in place.clauses))
 
 
 async def _stakes_of(connection: AsyncConnection, game: UUID) -> Mapping[UUID, Any]:

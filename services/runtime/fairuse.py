@@ -93,6 +93,14 @@ LIMITS: tuple[Limit, ...] = (
     Limit("kicked", "TOO_MANY_KICKED", "players sent away from a table", (), 200, True),
     Limit("invited", "TOO_MANY_INVITED", "players invited to a table", (), 32, True),
     Limit("shares", "TOO_MANY_SHARES", "links of a player that open", (), 100, True),
+    Limit(
+        "limit_changes",
+        "TOO_MANY_CHANGES",
+        "changes of his limits that a player makes in a day",
+        (),
+        100,
+        True,
+    ),
     Limit("disputes", "TOO_MANY_DISPUTES", "disputes of a player about a game", (), 10, True),
     Limit(
         "account_failures",

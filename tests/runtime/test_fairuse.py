@@ -8,6 +8,7 @@ from services.game.arbitration import DISPUTES_MAX
 from services.game.shares import SHARES_MAX
 from services.lobby.devices import DEVICES_MAX
 from services.lobby.domain import INVITED_MAX, KICKED_MAX
+from services.lobby.limitbook import CHANGES_A_DAY
 from services.lobby.mutes import MUTED_MAX
 from services.runtime.access import ACCESS
 from services.runtime.fairuse import LIMITS, costs_table, limits_table
@@ -19,6 +20,7 @@ CONSTANTS = {
     "kicked": KICKED_MAX,
     "invited": INVITED_MAX,
     "shares": SHARES_MAX,
+    "limit_changes": CHANGES_A_DAY,
     "disputes": DISPUTES_MAX,
     "devices": DEVICES_MAX,
 }

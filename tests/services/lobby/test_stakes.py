@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 
 from services.kernel.errors import Refused
-from services.lobby.limitbook import Action, Change
-from services.lobby.limits import Ask, LimitKind
+from services.lobby.limitbook import CHANGES_A_DAY, Action, Change
+from services.lobby.limits import FOR_GOOD, Ask, LimitKind
 from services.lobby.stakes import Stake
 from services.runtime.store.api import RequestReused
 from tests.services.lobby.books import DATABASES, HOUR, TABLE, Library, azi_end, library
@@ -249,6 +249,26 @@ async def test_a_change_is_made_once_and_stands_in_the_record(books: Library) ->
     assert [(each.number, each.change) for each in noted] == [(3, by_house), (2, loose), (1, tight)]
     assert [each.number for each in await one.limits.changes(nino, 3, 1)] == [2]
     assert noted[1].effect_at - noted[1].changed_at == 24 * HOUR
+
+
+async def test_a_player_changes_his_limits_so_often_a_day_and_no_more(books: Library) -> None:
+    """Each change is kept; who wants to be excluded for good always may, and so may the house."""
+    nino, kind = await books.person(), LimitKind.LOSS_DAY
+    for number in range(CHANGES_A_DAY):
+        await books.books.limits.change(changed(nino, number, kind=kind, amount=1_000 - number))
+    over = changed(nino, 500, kind=kind, amount=5)
+    with pytest.raises(Refused, match="TOO_MANY_CHANGES") as caught:
+        await books.books.limits.change(over)
+    assert caught.value.retry_after_ms == 12 * 3_600_000
+    await books.books.limits.change(changed(nino, 0, kind=kind, amount=1_000))  # made before
+    house = changed(
+        nino, 501, action=Action.SET_BY_HOUSE, kind=kind, amount=1, operator="olga", reason="x"
+    )
+    await books.books.limits.change(house)
+    for_good = changed(nino, 502, action=Action.EXCLUDED, until=FOR_GOOD)
+    await books.books.limits.change(for_good)
+    books.clock.now += 12 * HOUR
+    await books.books.limits.change(over)
 
 
 async def test_only_persons_that_there_are_have_limits(books: Library) -> None:

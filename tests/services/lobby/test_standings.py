@@ -18,8 +18,8 @@ from services.lobby.periods import Period
 from services.lobby.schema import standings as standings_table
 from services.lobby.stakes import Stake
 from services.lobby.standing import Numbers, PlayerGame
-from services.lobby.standings import GameEnd, Leader, SeatEnd
-from services.runtime.database import write
+from services.lobby.standings import GameEnd, Leader, SeatEnd, board
+from services.runtime.database import read, write
 from tests.services.lobby.books import DATABASES, HOUR, TABLE, Library, azi_end, library
 from tests.services.lobby.tables import game
 
@@ -169,6 +169,28 @@ async def pages(books: Library, variant: Variant, period: Period, size: int) -> 
         if len(page) < size:
             return found
     raise AssertionError("the pages do not end")
+
+
+async def test_a_page_of_a_leaderboard_is_read_from_its_index(books: Library) -> None:
+    """In its order, from where the page begins: no page sorts or passes over what is before it."""
+    last = Leader(game(1), (5, 4, 3), Numbers())
+    for after in (None, last):
+        query = board(DURAK, Period.MONTH, 7, after).limit(20)
+        async with read(books.books.engine) as connection:
+            engine = connection.dialect
+            text = str(query.compile(dialect=engine, compile_kwargs={"literal_binds": True}))
+            if engine.name == "sqlite":
+                rows = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")
+            else:
+                await connection.exec_driver_sql("SET enable_seqscan = off")
+                await connection.exec_driver_sql("SET enable_bitmapscan = off")
+                rows = await connection.exec_driver_sql(f"EXPLAIN {text}")
+            plan = "\n".join(str(row[-1]) for row in rows)
+        assert "standings_ranked" in plan, plan
+        assert "B-TREE" not in plan, plan
+        assert "Sort" not in plan, plan
+        if after is not None:
+            assert "ROW(" in plan or "(measure,measure_next" in plan, plan
 
 
 async def test_a_new_week_begins_with_nobody_on_its_board(books: Library) -> None:
