@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
@@ -23,6 +24,7 @@ from services.runtime.settings import SERVICES, Settings
 PORT_BASE = 7001
 READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
+PIPES_SECONDS = 1.0
 HOST = "127.0.0.1"
 
 
@@ -116,6 +118,7 @@ class Stack:
         process = self._processes[name]
         process.kill()
         await process.wait()
+        await _close_pipes(process)
 
     async def stop(self) -> None:
         """End all with SIGTERM, lobby first; what does not end in time is killed."""
@@ -130,6 +133,7 @@ class Stack:
             if not self._has_ended(name):
                 self._processes[name].kill()
         await asyncio.gather(*waits)
+        await asyncio.gather(*(_close_pipes(self._processes[name]) for name in running))
 
     async def died(self) -> tuple[str, int]:
         """Wait until a service ends that nobody stopped: its name and exit code."""
@@ -173,6 +177,17 @@ async def spawn(
         env=environment,
         start_new_session=True,
     )
+
+
+async def _close_pipes(process: asyncio.subprocess.Process) -> None:
+    """Close what an ended process was spoken to by; a loop that ends before that complains."""
+    if process.stdin is not None:
+        process.stdin.close()
+    if process.stdout is not None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PIPES_SECONDS):
+                await process.stdout.read()
+    await asyncio.sleep(0)
 
 
 async def ready(process: asyncio.subprocess.Process) -> bool:

@@ -15,6 +15,7 @@ from services.client.calls import RETRIED, SILENCE_SECONDS, Backoff, Caller, Sil
 from services.kernel.errors import Kind, Refused
 
 ENDED = (view_pb2.STAGE_FINISHED, view_pb2.STAGE_CANCELLED)
+AGAIN = (*RETRIED, Kind.EXHAUSTED)
 GAPS_MAX = 3
 """So often in a row a stream may leave a version out before that is taken for an answer."""
 
@@ -85,7 +86,7 @@ async def follow(caller: Caller, game_id: str) -> AsyncGenerator[Update, None]:
                 await caller.call("game", games.GetGame, game_pb2.GetGameRequest(game_id=game_id))
             elif refused.kind is Kind.INVALID and token:
                 token = b""  # not a token of this server: begin with a snapshot
-            elif refused.kind not in (*RETRIED, Kind.EXHAUSTED):
+            elif refused.kind not in AGAIN and refused.retry_after_ms is None:
                 raise
             lost = refused
         if gaps > GAPS_MAX:
