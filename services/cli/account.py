@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     which.add_argument("--everywhere", action="store_true", help="all of them")
     removing = doing.add_parser("remove-device", help="let a device's key sign in no longer")
     removing.add_argument("device", metavar="DEVICE", help="its id")
-    renewing = doing.add_parser("secret", help="another secret; a copied profile opens nothing")
+    renewing = doing.add_parser("secret", help="another secret; ends all other sessions")
     for each in (showing, choosing, coming, going, removing, renewing):
         each.add_argument("--profile", default="player", help="which of your accounts (player)")
         add_flags(each)
@@ -123,7 +123,7 @@ async def _renew(player: Player, stub: Any, file: ProfileFile) -> None:
     reply = await player.call("lobby", stub.RenewSecret, identity_pb2.RenewSecretRequest())
     if kept is not None and not kept.device_key:
         file.write(replace(kept, secret=reply.secret))
-    show(["the secret is another one now"])
+    show(["the secret is another one now; all other sessions have ended"])
 
 
 def lines(profile: identity_pb2.GetProfileResponse) -> Iterator[str]:

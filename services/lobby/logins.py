@@ -19,17 +19,16 @@ from sqlalchemy import exc, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from services.kernel.errors import Kind, Refused, invalid, precondition
-from services.kernel.ids import parse_uuid
 from services.lobby.lockout import Lockout
 from services.lobby.passwords import Passwords, acceptable, spelt
 from services.lobby.players import Player, Players
-from services.lobby.schema import logins, players, refresh_tokens
+from services.lobby.schema import logins, players
 from services.lobby.sessions import (
     Beginning,
     Means,
     Refreshing,
     digest,
-    end_where,
+    end_others,
     hold_player,
 )
 from services.runtime.database import read, write
@@ -139,23 +138,28 @@ class Logins:
         if not name:
             raise precondition("LOGIN_NAME_MISSING", "choose a login name with the password")
         async with write(self._engine) as connection:
-            await hold_player(connection, player)
-            if not wanted.old:
-                await self._players.sessions.require_fresh(connection, player, session)
+            await self._may(connection, player, session, wanted)
         encoded = await self._passwords.hash(wanted.new)
         values = {"login_name": name, "password": encoded, "request": request}
         try:
             async with write(self._engine) as connection:
-                await hold_player(connection, player)
+                await self._may(connection, player, session, wanted)
                 await self._put(connection, player, before, values)
-                keep = parse_uuid(session)
-                others = [] if keep is None else [refresh_tokens.c.family != keep]
-                await end_where(connection, player, *others)
+                await end_others(connection, player, session)
         except exc.IntegrityError:
             raise Refused(
                 Kind.EXISTS, "LOGIN_NAME_TAKEN", "another player has this login name"
             ) from None
         return name
+
+    async def _may(
+        self, connection: AsyncConnection, player: UUID, session: str, wanted: Wanted
+    ) -> None:
+        """Hold the row of a player who may change his login: he showed the old password, or has
+        just signed in. It is asked before the hash is made, and again when it is stored."""
+        await hold_player(connection, player)
+        if not wanted.old:
+            await self._players.sessions.require_fresh(connection, player, session)
 
     async def _prove(self, before: Any, player: UUID, old: str, address: str) -> None:
         """The old password is right; it is counted where it is not, as signing in is."""

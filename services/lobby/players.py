@@ -32,6 +32,7 @@ from services.lobby.sessions import (
     Refreshing,
     Sessions,
     digest,
+    end_others,
     end_where,
     hold_player,
     mark_used,
@@ -135,14 +136,15 @@ class Players:
             return Player(row.player_id, row.display_name, row.bot), refresh
 
     async def renew_secret(self, player: UUID, session: str) -> str:
-        """Another secret in the place of a player's; raises Refused SIGN_IN_NOT_FRESH,
-        BEING_ERASED."""
+        """Another secret in the place of a player's, whose other sessions end; raises Refused
+        SIGN_IN_NOT_FRESH, BEING_ERASED."""
         secret = new_secret()
         async with write(self._engine) as connection:
             await hold_player(connection, player)
             await self.sessions.require_fresh(connection, player, session)
             mine = update(players).where(players.c.player_id == player)
             await connection.execute(mine.values(secret=digest(secret)))
+            await end_others(connection, player, session)
         return secret
 
     async def find(self, ids: Iterable[UUID]) -> dict[UUID, Player]:

@@ -24,6 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from engines.shuffle import framed
 from services.kernel.errors import Kind, Refused, precondition
+from services.kernel.ids import parse_uuid
 from services.lobby.erasures import lock_player, require_staying
 from services.lobby.schema import players, refresh_tokens, sessions
 from services.runtime import log
@@ -160,10 +161,16 @@ class Sessions:
             await end_where(connection, player, *chosen)
 
     async def require_fresh(self, connection: AsyncConnection, player: UUID, session: str) -> None:
-        """Raise Refused SIGN_IN_NOT_FRESH unless this session of his began a short while ago."""
-        query = select(sessions.c.session_id).where(
-            sessions.c.player_id == player,
-            sessions.c.started_at > await self._now(connection) - FRESH_US,
+        """Raise Refused SIGN_IN_NOT_FRESH unless this session of his began a short while ago and
+        goes on: release 0.1.0 ends the tokens of one alone."""
+        query = (
+            select(sessions.c.session_id)
+            .join(refresh_tokens, refresh_tokens.c.family == sessions.c.session_id)
+            .where(
+                sessions.c.player_id == player,
+                sessions.c.started_at > await self._now(connection) - FRESH_US,
+            )
+            .distinct()
         )
         if session not in {str(found) for found in (await connection.execute(query)).scalars()}:
             raise precondition(
@@ -280,6 +287,13 @@ async def end_where(connection: AsyncConnection, player: UUID, *chosen: Any) -> 
     await end_sessions(
         connection, player, (await connection.execute(families.distinct())).scalars().all()
     )
+
+
+async def end_others(connection: AsyncConnection, player: UUID, session: str) -> None:
+    """End all sessions but this one of a player whose row is held."""
+    kept = parse_uuid(session)
+    others = [] if kept is None else [refresh_tokens.c.family != kept]
+    await end_where(connection, player, *others)
 
 
 async def end_sessions(connection: AsyncConnection, player: UUID, ended: Sequence[UUID]) -> None:

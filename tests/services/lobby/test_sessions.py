@@ -5,14 +5,21 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.kernel.errors import Refused
 from services.lobby.players import SignedUp
 from services.lobby.schema import PERSONAL, refresh_tokens, sessions
-from services.lobby.sessions import AGAIN_US, REFRESH_US, SESSIONS_MAX, Means, Refreshing
-from services.runtime.database import read
+from services.lobby.sessions import (
+    AGAIN_US,
+    FRESH_US,
+    REFRESH_US,
+    SESSIONS_MAX,
+    Means,
+    Refreshing,
+)
+from services.runtime.database import read, write
 from tests.services.lobby.ways import PASSWORD, Clock, Ways
 
 BOTH = pytest.mark.parametrize("engine", ["sqlite", "postgresql"], indirect=True)
@@ -123,6 +130,31 @@ async def test_signing_out_catches_a_token_that_is_just_being_traded(ways: Ways)
         async with asyncio.timeout(10):
             await trading
         assert held[-1] == "REFRESH_TOKEN_INVALID"
+
+
+async def test_another_secret_ends_the_one_before_and_all_other_sessions(
+    ways: Ways, clock: Clock
+) -> None:
+    """In a fresh session that goes on; in an older one, or one that was ended, there is none."""
+    made = await ways.guest()
+    player, mine = made.player.player, str(made.refresh.session)
+    _, other = await ways.players.sign_in(player, made.secret)
+    secret = await ways.players.renew_secret(player, mine)
+    with pytest.raises(Refused, match="SIGN_IN_REFUSED"):
+        await ways.players.sign_in(player, made.secret)
+    assert await outcome(ways, other.token) == "REFRESH_TOKEN_INVALID"
+    (kept,) = await ways.players.sessions.of_player(player)
+    assert kept.session == made.refresh.session
+    _, fresh = await ways.players.sign_in(player, secret)
+    async with write(ways.engine) as connection:  # as release 0.1.0 ends a session
+        gone = delete(refresh_tokens).where(refresh_tokens.c.family == fresh.session)
+        await connection.execute(gone)
+    for session in (str(fresh.session), str(other.session)):
+        with pytest.raises(Refused, match="SIGN_IN_NOT_FRESH"):
+            await ways.players.renew_secret(player, session)
+    clock.now += FRESH_US
+    with pytest.raises(Refused, match="SIGN_IN_NOT_FRESH"):
+        await ways.players.renew_secret(player, mine)
 
 
 async def test_a_session_says_how_it_began_and_when_it_was_renewed(

@@ -196,7 +196,7 @@ class IdentityServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RenewSecret(self, request, context):
-        """Get another secret for the account; the one before opens nothing any more.
+        """Get another secret for the account; the one before opens nothing any more. Ends all other sessions.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -60,7 +60,7 @@ class IdentityServiceStub:
     SetPassword: _grpc.UnaryUnaryMultiCallable[_identity_pb2.SetPasswordRequest, _identity_pb2.SetPasswordResponse]
     """Choose a login name and a password, or another one of either. Ends all other sessions."""
     RenewSecret: _grpc.UnaryUnaryMultiCallable[_identity_pb2.RenewSecretRequest, _identity_pb2.RenewSecretResponse]
-    """Get another secret for the account; the one before opens nothing any more."""
+    """Get another secret for the account; the one before opens nothing any more. Ends all other sessions."""
     AddDevice: _grpc.UnaryUnaryMultiCallable[_identity_pb2.AddDeviceRequest, _identity_pb2.AddDeviceResponse]
     """Let a device's key sign in; up to ten."""
     RemoveDevice: _grpc.UnaryUnaryMultiCallable[_identity_pb2.RemoveDeviceRequest, _identity_pb2.RemoveDeviceResponse]
@@ -115,7 +115,7 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
     SetPassword: _aio.UnaryUnaryMultiCallable[_identity_pb2.SetPasswordRequest, _identity_pb2.SetPasswordResponse]  # type: ignore[assignment]
     """Choose a login name and a password, or another one of either. Ends all other sessions."""
     RenewSecret: _aio.UnaryUnaryMultiCallable[_identity_pb2.RenewSecretRequest, _identity_pb2.RenewSecretResponse]  # type: ignore[assignment]
-    """Get another secret for the account; the one before opens nothing any more."""
+    """Get another secret for the account; the one before opens nothing any more. Ends all other sessions."""
     AddDevice: _aio.UnaryUnaryMultiCallable[_identity_pb2.AddDeviceRequest, _identity_pb2.AddDeviceResponse]  # type: ignore[assignment]
     """Let a device's key sign in; up to ten."""
     RemoveDevice: _aio.UnaryUnaryMultiCallable[_identity_pb2.RemoveDeviceRequest, _identity_pb2.RemoveDeviceResponse]  # type: ignore[assignment]
@@ -221,7 +221,7 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _identity_pb2.RenewSecretRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_identity_pb2.RenewSecretResponse, _abc.Awaitable[_identity_pb2.RenewSecretResponse]]:
-        """Get another secret for the account; the one before opens nothing any more."""
+        """Get another secret for the account; the one before opens nothing any more. Ends all other sessions."""
 
     @_abc_1.abstractmethod
     def AddDevice(
