@@ -184,6 +184,11 @@ class Party:
         self._sent[view.game_id, after.version] = began
         return after.version
 
+    @property
+    def moved(self) -> bool:
+        """Whether a move of theirs has been seen."""
+        return any(move in self._came for move in self._sent)
+
     def settle(self) -> None:
         """Bring together when moves were sent and when their steps came, and what was repeated."""
         for move, began in self._sent.items():
@@ -285,7 +290,7 @@ async def _played(parties: Sequence[Party], seconds: float) -> tuple[Seen, list[
     ]
     end = time.perf_counter() + seconds
     while (now := time.perf_counter()) < end or (
-        now < end + FIRST_MOVE_SECONDS and not all(party.seen.moves for party in parties)
+        now < end + FIRST_MOVE_SECONDS and not all(party.moved for party in parties)
     ):
         await asyncio.sleep(LAG_SECONDS)
         lags.append(time.perf_counter() - now - LAG_SECONDS)
