@@ -94,7 +94,7 @@ THEMED = "durak_defence"
 """The screen that is kept in every theme, with its colours."""
 DRAWN = {
     "azi": Kept("azi", 5, second_trick),
-    "durak": Kept("durak", 4, says("last bout(.*\n)*.*Beat ")),
+    "durak": Kept("durak", 4, says("╮ ╭──╮\n(.*\n)*.*last bout(.*\n)*.*Beat ")),
     "rami": Kept("rami", 3, says("[0-9A]\\+"), SHORT, ("tab",), theme="light"),
 }
 """The pictures of the docs."""
