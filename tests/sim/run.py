@@ -191,7 +191,7 @@ class Run:
         )
         match variant:
             case "azi":
-                rules.options.azi.entry_fee = chance.choice((1, 10, 10, 100, 1_000))
+                rules.options.azi.entry_fee = chance.choice((1, 10, 10, 100, 400))
                 rules.options.azi.deal_size = chance.choice((3, 4))
                 rules.options.azi.blind_bets = chance.random() < 0.3
             case "durak":
