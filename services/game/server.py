@@ -1,9 +1,12 @@
 """The game service's process: what it is made of, and its main."""
 
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from kozyr.game.v1 import (
     audit_pb2,
     audit_pb2_grpc,
@@ -16,6 +19,7 @@ from kozyr.game.v1 import (
     keys_pb2,
     keys_pb2_grpc,
 )
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.game import migrations
 from services.game.accesses import Accesses
@@ -59,39 +63,100 @@ from services.runtime.server import Process, Service, run
 from services.runtime.shredding import Shredder
 from services.runtime.store.api import StoreUnavailable
 from services.runtime.store.partitions import Partitions
+from services.runtime.store.sql import SqlStore
 
 FOLDERS: tuple[Path, ...] = (MIGRATIONS, migrations.FOLDER)
 """Migrations of the game's database."""
+
+
+Tasks = Mapping[str, Callable[[], Awaitable[None]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hosted:
+    """Games, disputes about them, and the work that is due for both; `tasks` run beside them."""
+
+    games: Games
+    disputes: Disputes
+    texts: Texts
+    peers: Peers
+    outages: Outages
+    worker: DueWorker
+    feed: Feed
+    tasks: Tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What is kept beside the games: who looked, who called, what is signed; with its tasks."""
+
+    accesses: Accesses
+    connections: Connections
+    shares: Shares
+    checkpointer: Checkpointer
+    key: Ed25519PrivateKey
+    keys: list[Ed25519PublicKey]
+    tasks: Tasks
 
 
 async def compose(process: Process) -> Service:
     """Open the game service's database and put its parts together."""
     settings = process.settings
     engine, store = await open_store(settings, "game", FOLDERS, secrets=True, published=published)
+    hosted = await compose_games(process, engine, store)
+    watched = compose_records(process, engine, hosted)
+    auditors, partitions = Auditors(settings), Partitions(engine)
+    play, history = compose_play(process, hosted, watched)
+    audit = compose_audit(process, engine, store, hosted, watched, auditors)
+    prover = CheckpointServicer(engine, hosted.games, watched.accesses, watched.keys)
+    keeper = KeyServicer(engine, store, watched.accesses)
+
+    def add(server: grpc.aio.Server) -> None:
+        game_pb2_grpc.add_GameServiceServicer_to_server(play, server)
+        history_pb2_grpc.add_HistoryServiceServicer_to_server(history, server)
+        audit_pb2_grpc.add_AuditServiceServicer_to_server(audit, server)
+        checkpoint_pb2_grpc.add_CheckpointServiceServicer_to_server(prover, server)
+        keys_pb2_grpc.add_KeyServiceServicer_to_server(keeper, server)
+
+    async def close() -> None:
+        auditors.close()
+        await hosted.worker.stop()
+        await watched.checkpointer.try_round()
+        with suppress(StoreUnavailable):
+            await watched.connections.flush()
+        await close_store(store, feed=hosted.feed, due=hosted.worker)
+
+    return Service(
+        add=add,
+        files=(
+            game_pb2.DESCRIPTOR,
+            audit_pb2.DESCRIPTOR,
+            checkpoint_pb2.DESCRIPTOR,
+            keys_pb2.DESCRIPTOR,
+            history_pb2.DESCRIPTOR,
+        ),
+        checks={"store": store.check, "partitions": partitions.check},
+        tasks={**partitions.tasks, **hosted.tasks, **watched.tasks},
+        close=close,
+    )
+
+
+async def compose_games(process: Process, engine: AsyncEngine, store: SqlStore) -> Hosted:
+    """Put together what hosts games and disputes, and does what is due for them."""
+    settings = process.settings
     outages = Outages(engine, settings.outage_ms)
     with suppress(StoreUnavailable):
         await outages.beat()
-    feed = Feed(store, interval_ms=settings.feed_interval_ms)
-    pace = Pace(settings.bot_delay_ms)
-    rules = decider(pace)
-    games = Games(store, rules, feed, outages, cached=settings.games_cached)
-    peers = Peers(process.peers)
-    endings, accesses, auditors = Endings(engine), Accesses(engine), Auditors(settings)
-    texts = Texts(engine)
+    feed, pace = Feed(store, interval_ms=settings.feed_interval_ms), Pace(settings.bot_delay_ms)
+    games = Games(store, decider(pace), feed, outages, cached=settings.games_cached)
+    peers, texts = Peers(process.peers), Texts(engine)
 
     def expect(plan: Plan) -> None:
         worker.expect(plan)
 
-    disputes = Disputes(
-        store,
-        games,
-        peers,
-        texts,
-        process.seal_key,
-        settings.ruling_alone_chips,
-        expect,
-    )
-    react = Reactions(games, peers, endings, pace).handle
+    alone = settings.ruling_alone_chips
+    disputes = Disputes(store, games, peers, texts, process.seal_key, alone, expect)
+    react = Reactions(games, peers, Endings(engine), pace).handle
     compensate = Compensating(disputes.streams, peers).handle
 
     async def handle(kind: str, row: Claimed) -> None:
@@ -106,73 +171,85 @@ async def compose(process: Process) -> Service:
         lease_ms=settings.due_lease_ms,
         elsewhere=(UNKNOWN_RULES,),
     )
+    games.on_change(lambda change: worker.expect(change.plan))
+    tasks: dict[str, Callable[[], Awaitable[None]]] = {
+        **supervised(process.drain, feed=feed, due=worker),
+        "lifeline": outages.keep_alive,
+    }
+    if engine.dialect.name == "postgresql":
+        relay = Relay(engine, feed)
+        games.on_change(lambda change: relay.tell(change.stream, change.after.version))
+        tasks["relay"] = relay.run
+    return Hosted(games, disputes, texts, peers, outages, worker, feed, tasks)
+
+
+def compose_records(process: Process, engine: AsyncEngine, hosted: Hosted) -> Watched:
+    """Put together what is kept beside the games, and what signs their order."""
+    settings = process.settings
     key = load_private(settings.keys() / "game.key")
     keys, embedded = public_keys(settings.keys(), "game"), engine.dialect.name == "sqlite"
     kept = KeptNote(settings.data_folder / NAME, keys) if embedded else None
     checkpointer = Checkpointer(engine, key, settings.checkpoint_ms, kept)
-    games.on_change(lambda change: worker.expect(change.plan))
-    games.on_change(lambda change: checkpointer.advanced(change.stream))
-    relay, partitions = Relay(engine, feed), Partitions(engine)
-    if engine.dialect.name == "postgresql":
-        games.on_change(lambda change: relay.tell(change.stream, change.after.version))
-    steps, delays = Steps(games), Delays(games)
-    watching = Watching(
-        games, steps, delays, process.drain, process.seal_key, settings.heartbeat_ms
-    )
-
+    hosted.games.on_change(lambda change: checkpointer.advanced(change.stream))
     connections = Connections(engine)
-    listing = Listing(games, delays, process.seal_key)
     shares = Shares(engine, process.seal_key, settings.share_keep_ms)
-    hints = Hints(games, peers, settings)
-
-    def add(server: grpc.aio.Server) -> None:
-        servicer = GameServicer(
-            games, listing, watching, hints, peers, settings, key, accesses, connections
-        )
-        game_pb2_grpc.add_GameServiceServicer_to_server(servicer, server)
-        verdicts = Verdicts(engine, store, peers, auditors, disputes)
-        evidence = Evidence(engine, games, peers, accesses, connections, outages)
-        remains = Shredder(engine, dispute_texts.name)
-        forgetting = Forgetting(engine, games, disputes, texts, connections, shares, remains)
-        auditor = AuditServicer(
-            games, verdicts, disputes, accesses, process.seal_key, evidence, forgetting
-        )
-        audit_pb2_grpc.add_AuditServiceServicer_to_server(auditor, server)
-        historian = HistoryServicer(games, shares)
-        history_pb2_grpc.add_HistoryServiceServicer_to_server(historian, server)
-        prover = CheckpointServicer(engine, games, accesses, keys)
-        checkpoint_pb2_grpc.add_CheckpointServiceServicer_to_server(prover, server)
-        keeper = KeyServicer(engine, store, accesses)
-        keys_pb2_grpc.add_KeyServiceServicer_to_server(keeper, server)
-
-    async def close() -> None:
-        auditors.close()
-        await worker.stop()
-        await checkpointer.try_round()
-        with suppress(StoreUnavailable):
-            await connections.flush()
-        await close_store(store, feed=feed, due=worker)
-
-    return Service(
-        add=add,
-        files=(
-            game_pb2.DESCRIPTOR,
-            audit_pb2.DESCRIPTOR,
-            checkpoint_pb2.DESCRIPTOR,
-            keys_pb2.DESCRIPTOR,
-            history_pb2.DESCRIPTOR,
-        ),
-        checks={"store": store.check, "partitions": partitions.check},
-        tasks={
-            **partitions.tasks,
-            **supervised(process.drain, feed=feed, due=worker),
-            "lifeline": outages.keep_alive,
+    return Watched(
+        Accesses(engine),
+        connections,
+        shares,
+        checkpointer,
+        key,
+        keys,
+        {
             "connections": connections.run,
             "shares": shares.run,
             "checkpoints": lambda: checkpointer.run(process.drain),
-            **({"relay": relay.run} if engine.dialect.name == "postgresql" else {}),
         },
-        close=close,
+    )
+
+
+def compose_play(
+    process: Process, hosted: Hosted, watched: Watched
+) -> tuple[GameServicer, HistoryServicer]:
+    """Put together what players and watchers call."""
+    settings, games = process.settings, hosted.games
+    delays = Delays(games)
+    watching = Watching(
+        games, Steps(games), delays, process.drain, process.seal_key, settings.heartbeat_ms
+    )
+    servicer = GameServicer(
+        games,
+        Listing(games, delays, process.seal_key),
+        watching,
+        Hints(games, hosted.peers, settings),
+        hosted.peers,
+        settings,
+        watched.key,
+        watched.accesses,
+        watched.connections,
+    )
+    return servicer, HistoryServicer(games, watched.shares)
+
+
+def compose_audit(
+    process: Process,
+    engine: AsyncEngine,
+    store: SqlStore,
+    hosted: Hosted,
+    watched: Watched,
+    auditors: Auditors,
+) -> AuditServicer:
+    """Put together what operators and disputes call."""
+    games, peers, disputes = hosted.games, hosted.peers, hosted.disputes
+    accesses, connections = watched.accesses, watched.connections
+    verdicts = Verdicts(engine, store, peers, auditors, disputes)
+    evidence = Evidence(engine, games, peers, accesses, connections, hosted.outages)
+    remains = Shredder(engine, dispute_texts.name)
+    forgetting = Forgetting(
+        engine, games, disputes, hosted.texts, connections, watched.shares, remains
+    )
+    return AuditServicer(
+        games, verdicts, disputes, accesses, process.seal_key, evidence, forgetting
     )
 
 

@@ -49,7 +49,7 @@ from services.lobby.servicer import Lobby
 from services.lobby.stakes import Stakes
 from services.lobby.standing_servicer import Standing
 from services.lobby.standings import Standings
-from services.lobby.start import TRIES_MAX, Starter
+from services.lobby.start import TRIES_MAX, Starter, TableStreams
 from services.lobby.tables import Tables, decider
 from services.lobby.talk import Flood, Talk
 from services.lobby.talking import Talking
@@ -64,6 +64,7 @@ from services.runtime.server import Process, Service, run
 from services.runtime.settings import Settings
 from services.runtime.store.api import StoreUnavailable
 from services.runtime.store.partitions import Partitions
+from services.runtime.store.sql import SqlStore
 from services.runtime.streams import Change, Streams
 from services.runtime.tokens import RingSigner
 
@@ -97,106 +98,49 @@ class Speech:
     tasks: Mapping[str, Callable[[], Awaitable[None]]]
 
 
+@dataclass(frozen=True, slots=True)
+class Hall:
+    """Tables, their games and who may sit at them; `tasks` run beside it."""
+
+    lobby: Lobby
+    standing: Standing
+    limits: PlayLimits
+    tables: Tables
+    seatings: Seatings
+    feed: Feed
+    worker: DueWorker
+    tasks: Mapping[str, Callable[[], Awaitable[None]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """Who is who; `tasks` run beside it."""
+
+    identity: Identity
+    passwords: Passwords
+    tasks: Mapping[str, Callable[[], Awaitable[None]]]
+
+
 async def compose(process: Process, pace: Pace = Pace()) -> Service:
     """Open the lobby; an embedded database is brought up to date first."""
-    settings = process.settings
-    engine, store = await open_store(settings, NAME, FOLDERS, secrets=False)
-    feed = Feed(store, interval_ms=settings.feed_interval_ms)
-
-    def published(change: Change[Table]) -> None:
-        feed.published(change.stream, change.after.version)
-        directory.published(change.stream, change.after.state)
-        worker.expect(change.plan)
-
-    limits = Limits(settings.table_idle_ms, settings.table_unready_ms)
-    streams = Streams(store, decider(limits), published=published)
-    directory = Directory(engine, store, streams)
-    wallet, game = process.peers.client("wallet"), process.peers.client("game")
-    players, choices, partitions = (
-        Players(engine, key=process.seal_key),
-        Choices(engine),
-        Partitions(engine),
-    )
-    accounts = Accounts(players, wallet)
-    standings, stakes, book = Standings(engine), Stakes(engine), LimitBook(engine)
-    seatings, admission = Seatings(engine), Admission(streams, store, book)
-    tables = Tables(
-        streams,
-        store,
-        players,
-        choices,
-        accounts,
-        admission,
-        seatings,
-        settings.tables_per_player_max,
-    )
-    ending = Ending(tables, players, standings, stakes, book)
-    starter = Starter(streams, accounts, wallet, game, stakes, pace.tries_max)
-    timers = Timers(tables)
-
-    async def work(kind: str, claimed: Claimed) -> None:
-        await (starter if kind == START else timers).handle(kind, claimed)
-
-    worker = DueWorker(
-        store,
-        work,
-        name=process.name,
-        lease_ms=settings.due_lease_ms,
-        retry_ms=pace.retry_ms,
-        retry_max_ms=pace.retry_max_ms,
-    )
-    watching = Watching(tables, feed, directory, process.drain, settings.heartbeat_ms / 1_000)
-    quick = QuickPlay(tables, store, choices, directory, Openings(engine))
-    lobby = Lobby(settings, tables, directory, quick, watching, ending, process.seal_key)
-    standing = Standing(standings, players, process.seal_key)
-    restraints = PlayLimits(book, tables, process.seal_key)
-    signer = RingSigner(PLAYERS, process.keyring)
-    lease_ms = settings.due_lease_ms + 3 * settings.peer_timeout_ms
-    erasures = Erasures(engine, lease_ms)
-    speech = compose_talk(process, engine, tables, players, feed)
-    erasing = Erasing(
-        engine,
-        erasures,
-        players,
-        tables,
-        accounts,
-        wallet,
-        game,
-        settings.player_token_ms,
-        pace.erasure_pause_ms,
-        own=(speech.talk, speech.mutes, seatings, Playing(engine)),
-    )
-    challenges = Challenges(engine, process.seal_key, players.now)
-    lockout = Lockout(engine, process.seal_key, players.now, settings)
-    passwords = Passwords(settings)
-    doors = Doors(
-        Logins(engine, players, passwords, lockout),
-        Devices(engine, players, challenges),
-        Externals(engine, players, challenges, ExternalIssuer(settings)),
-        challenges,
-    )
-    identity = Identity(
-        players,
-        doors,
-        accounts,
-        signer,
-        settings.player_token_ms,
-        erasures,
-        erasing,
-        process.seal_key,
-    )
+    engine, store = await open_store(process.settings, NAME, FOLDERS, secrets=False)
+    players, partitions = Players(engine, key=process.seal_key), Partitions(engine)
+    accounts = Accounts(players, process.peers.client("wallet"))
+    hall = compose_tables(process, pace, engine, store, accounts, players)
+    speech = compose_talk(process, engine, hall.tables, players, hall.feed)
+    entrance = compose_identity(process, pace, engine, accounts, players, hall, speech)
 
     def add(server: grpc.aio.Server) -> None:
-        add_LobbyServiceServicer_to_server(lobby, server)
-        add_IdentityServiceServicer_to_server(identity, server)
+        add_LobbyServiceServicer_to_server(hall.lobby, server)
+        add_IdentityServiceServicer_to_server(entrance.identity, server)
         add_TalkServiceServicer_to_server(speech.servicer, server)
-        add_StandingServiceServicer_to_server(standing, server)
-        add_LimitServiceServicer_to_server(restraints, server)
+        add_StandingServiceServicer_to_server(hall.standing, server)
+        add_LimitServiceServicer_to_server(hall.limits, server)
 
     async def close() -> None:
-        passwords.close()
+        entrance.passwords.close()
         await speech.feed.stop()
-        await close_store(store, feed=feed, due=worker)
+        await close_store(store, feed=hall.feed, due=hall.worker)
 
     return Service(
         add=add,
@@ -208,18 +152,125 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
             limits_pb2.DESCRIPTOR,
         ),
         checks={"store": store.check, "partitions": partitions.check},
+        tasks={**partitions.tasks, **hall.tasks, **entrance.tasks, **speech.tasks},
+        close=close,
+    )
+
+
+def compose_tables(
+    process: Process,
+    pace: Pace,
+    engine: AsyncEngine,
+    store: SqlStore,
+    accounts: Accounts,
+    players: Players,
+) -> Hall:
+    """Put together what keeps tables, starts their games and counts how they end."""
+    settings, seal_key = process.settings, process.seal_key
+    feed = Feed(store, interval_ms=settings.feed_interval_ms)
+
+    def published(change: Change[Table]) -> None:
+        feed.published(change.stream, change.after.version)
+        directory.published(change.stream, change.after.state)
+        worker.expect(change.plan)
+
+    limits = Limits(settings.table_idle_ms, settings.table_unready_ms)
+    streams = Streams(store, decider(limits), published=published)
+    directory, choices = Directory(engine, store, streams), Choices(engine)
+    standings, stakes, book = Standings(engine), Stakes(engine), LimitBook(engine)
+    seatings, admission = Seatings(engine), Admission(streams, store, book)
+    most = settings.tables_per_player_max
+    tables = Tables(streams, store, players, choices, accounts, admission, seatings, most)
+    ending = Ending(tables, players, standings, stakes, book)
+    worker = compose_work(process, pace, tables, streams, accounts, stakes)
+    watching = Watching(tables, feed, directory, process.drain, settings.heartbeat_ms / 1_000)
+    quick = QuickPlay(tables, store, choices, directory, Openings(engine))
+    return Hall(
+        lobby=Lobby(settings, tables, directory, quick, watching, ending, seal_key),
+        standing=Standing(standings, players, seal_key),
+        limits=PlayLimits(book, tables, seal_key),
+        tables=tables,
+        seatings=seatings,
+        feed=feed,
+        worker=worker,
         tasks={
-            **partitions.tasks,
             **supervised(process.drain, feed=feed, due=worker),
             "starts": lambda: stop_at_end(worker),
             "directory": directory.run,
+            "stakes": ending.run,
+        },
+    )
+
+
+def compose_work(
+    process: Process,
+    pace: Pace,
+    tables: Tables,
+    streams: TableStreams,
+    accounts: Accounts,
+    stakes: Stakes,
+) -> DueWorker:
+    """Put together who does what is due at tables: starts, and what time brings about."""
+    wallet, game = process.peers.client("wallet"), process.peers.client("game")
+    starter = Starter(streams, accounts, wallet, game, stakes, pace.tries_max)
+    timers = Timers(tables)
+
+    async def work(kind: str, claimed: Claimed) -> None:
+        await (starter if kind == START else timers).handle(kind, claimed)
+
+    return DueWorker(
+        tables.store,
+        work,
+        name=process.name,
+        lease_ms=process.settings.due_lease_ms,
+        retry_ms=pace.retry_ms,
+        retry_max_ms=pace.retry_max_ms,
+    )
+
+
+def compose_identity(
+    process: Process,
+    pace: Pace,
+    engine: AsyncEngine,
+    accounts: Accounts,
+    players: Players,
+    hall: Hall,
+    speech: Speech,
+) -> Entrance:
+    """Put together how players sign up, sign in and are erased."""
+    settings, seal_key = process.settings, process.seal_key
+    erasures = Erasures(engine, settings.due_lease_ms + 3 * settings.peer_timeout_ms)
+    erasing = Erasing(
+        engine,
+        erasures,
+        players,
+        hall.tables,
+        accounts,
+        process.peers.client("wallet"),
+        process.peers.client("game"),
+        settings.player_token_ms,
+        pace.erasure_pause_ms,
+        own=(speech.talk, speech.mutes, hall.seatings, Playing(engine)),
+    )
+    challenges = Challenges(engine, seal_key, players.now)
+    lockout = Lockout(engine, seal_key, players.now, settings)
+    passwords = Passwords(settings)
+    doors = Doors(
+        Logins(engine, players, passwords, lockout),
+        Devices(engine, players, challenges),
+        Externals(engine, players, challenges, ExternalIssuer(settings)),
+        challenges,
+    )
+    signer, token_ms = RingSigner(PLAYERS, process.keyring), settings.player_token_ms
+    identity = Identity(players, doors, accounts, signer, token_ms, erasures, erasing, seal_key)
+    return Entrance(
+        identity,
+        passwords,
+        {
             "accounts": accounts.run,
             "erasures": erasing.run,
-            **speech.tasks,
-            "stakes": ending.run,
             "doors": lambda: sweep(lockout, challenges),
         },
-        close=close,
     )
 
 
