@@ -38,9 +38,12 @@ from services.kernel.errors import Refused, not_found, precondition
 from services.runtime.database import database_now, read, write
 from services.runtime.store.api import RequestReused, StoreUnavailable
 from services.runtime.streams import refusals
+from services.runtime.turns import take_turns
 
 SHARES_MAX = 100
 """The most links of a player that open at once."""
+REVOKED_TIMES = 10
+"""So many times as many are kept of a player, with those that he revoked."""
 SWEEP_S = 600.0
 
 shares = Table(
@@ -87,7 +90,7 @@ class Shares:
         """A new link to a game, or the one that this request made, with its token.
 
         Raises Refused REQUEST_ID_REUSED for another game, TOO_MANY_SHARES, and SHARE_NOT_FOUND for
-        a link that has been revoked.
+        a link that has been revoked or has ended.
         """
         request = hashlib.sha256(f"{player} {request_id}".encode()).digest()
         token = self._token(request)
@@ -152,9 +155,10 @@ class Shares:
             if row is not None:
                 if (row.game, row.opens) != (game, opens):
                     raise RequestReused
-                if row.revoked:
+                if row.revoked or row.ends_at <= await self._now(connection):
                     raise missing()
                 return _share(row)
+            await take_turns(connection, [b"shares" + player.encode()])
             now = await self._now(connection)
             await self._require_room(connection, player, now)
             made = Share(uuid4(), game, player, now, now + self.keep_ms * 1_000)
@@ -173,18 +177,19 @@ class Shares:
         return made
 
     async def _require_room(self, connection: AsyncConnection, player: str, now: int) -> None:
-        """Raise Refused TOO_MANY_SHARES unless one link more may open."""
-        mine = _opening(player, now)
-        # who shares at the same moment waits here, and is counted by the next statement
-        await connection.execute(select(shares.c.share_id).where(*mine).with_for_update())
-        many = await connection.execute(select(func.count()).select_from(shares).where(*mine))
-        if many.scalar_one() >= self.most:
-            raise precondition(
-                "TOO_MANY_SHARES",
-                f"at most {self.most} links of a player open at once",
-                limit="shares",
-                most=str(self.most),
-            )
+        """Raise Refused TOO_MANY_SHARES unless one link more of a player whose turn it is may
+        open."""
+        kept = (shares.c.player == player, shares.c.ends_at > now)
+        for which, most in ((_opening(player, now), self.most), (kept, self.most * REVOKED_TIMES)):
+            many = select(func.count()).select_from(shares).where(*which)
+            if (await connection.execute(many)).scalar_one() >= most:
+                raise precondition(
+                    "TOO_MANY_SHARES",
+                    f"at most {self.most} links of a player open at once, and "
+                    f"{self.most * REVOKED_TIMES} are kept with those he revoked",
+                    limit="shares",
+                    most=str(most),
+                )
 
     def _token(self, request: bytes) -> str:
         mac = hmac.digest(self.key, b"share\0" + request, "sha256")

@@ -25,6 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from services.kernel.errors import precondition
 from services.runtime.database import database_now, read, write
 from services.runtime.store.schema import heads
+from services.runtime.turns import take_turns
 
 MUTED_MAX = 200
 """The most players whom one may have muted, and who may be silenced at one table."""
@@ -61,6 +62,7 @@ class Mutes:
         """`of`, a player or a table, hears a player no more; raises Refused TOO_MANY_MUTES."""
         try:
             async with write(self._engine) as connection:
+                await take_turns(connection, [b"mutes" + of.bytes])
                 if await self._has(connection, of, player):
                     return
                 many = select(func.count()).where(mutes.c.of == of)

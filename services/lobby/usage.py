@@ -1,11 +1,10 @@
 """What players have used of their limits, from the games that ended and those that run."""
 
-import hashlib
 from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.kernel.errors import Refused
@@ -22,20 +21,14 @@ from services.lobby.limits import (
 )
 from services.lobby.periods import Period, begun
 from services.lobby.schema import exclusions, limits, player_games, stakes
+from services.runtime import turns
 
 PERIODS = (Period.DAY, Period.WEEK, Period.MONTH)
 
 
 async def take_turns(connection: AsyncConnection, players: Iterable[UUID]) -> None:
-    """Wait until no other transaction counts or limits what these players play.
-
-    They are taken in one order, so that nobody waits for each other in a circle; SQLite's writers
-    take turns anyway.
-    """
-    if connection.dialect.name != "postgresql":
-        return
-    for turn in sorted({_turn(player) for player in players}):
-        await connection.execute(text("SELECT pg_advisory_xact_lock(:turn)"), {"turn": turn})
+    """Wait until no other transaction counts or limits what these players play."""
+    await turns.take_turns(connection, (b"plays" + player.bytes for player in players))
 
 
 async def restraints(connection: AsyncConnection, players: Iterable[UUID]) -> dict[UUID, Restraint]:
@@ -96,9 +89,3 @@ def _limit(row: Any) -> Limit:
     if row.loosens_at is not None:
         loosening = Loosening(row.loosened, row.loosens_at)
     return Limit(row.own, loosening, row.house)
-
-
-def _turn(player: UUID) -> int:
-    """The advisory lock of a player, a signed 64-bit number."""
-    digest = hashlib.sha256(b"plays" + player.bytes).digest()
-    return int.from_bytes(digest[:8], "big", signed=True)

@@ -92,7 +92,14 @@ LIMITS: tuple[Limit, ...] = (
     Limit("mutes", "TOO_MANY_MUTES", "players muted by one, or at one table", (), 200, True),
     Limit("kicked", "TOO_MANY_KICKED", "players sent away from a table", (), 200, True),
     Limit("invited", "TOO_MANY_INVITED", "players invited to a table", (), 32, True),
-    Limit("shares", "TOO_MANY_SHARES", "links of a player that open", (), 100, True),
+    Limit(
+        "shares",
+        "TOO_MANY_SHARES",
+        "links of a player that open; ten times as many with those he revoked",
+        (),
+        100,
+        True,
+    ),
     Limit(
         "limit_changes",
         "TOO_MANY_CHANGES",

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.game.server import FOLDERS
-from services.game.shares import Share, Shares
+from services.game.shares import REVOKED_TIMES, Share, Shares
 from services.kernel.errors import Kind, Refused
 from services.runtime.database import close_engine, open_engine
 from tests import postgres
@@ -84,6 +84,10 @@ async def test_so_many_links_of_a_player_open_at_once(engine: AsyncEngine) -> No
     """Also where they are made at the same moment; one that is revoked makes room, and a request
     that made one and is repeated makes none more."""
     shares = Shares(engine, bytes(32), KEEP_MS, MOST)
+    at_once = await asyncio.gather(
+        *(shares.make(GAME, "c", f"r{n}") for n in range(6)), return_exceptions=True
+    )
+    assert sum(isinstance(each, tuple) for each in at_once) == MOST
     first, _ = await shares.make(GAME, "a", "first")
     outcomes = await asyncio.gather(
         *(shares.make(GAME, "a", f"r{n}") for n in range(6)), return_exceptions=True
@@ -97,3 +101,28 @@ async def test_so_many_links_of_a_player_open_at_once(engine: AsyncEngine) -> No
     await shares.revoke(first.share, "a")
     made, _ = await shares.make(GAME, "a", "again")
     assert isinstance(made, Share)
+
+
+async def test_an_ended_link_is_given_to_nobody_before_or_after_it_is_swept(
+    engine: AsyncEngine,
+) -> None:
+    """The request that made it is answered as for one that was revoked: it has served."""
+    clock = Clock()
+    shares = Shares(engine, bytes(32), KEEP_MS, MOST, clock)
+    await shares.make(GAME, "a", "r")
+    clock.now += KEEP_MS * 1_000
+    assert (await refusal(shares.make(GAME, "a", "r"))).reason == "SHARE_NOT_FOUND"
+
+
+async def test_links_that_are_made_and_revoked_again_and_again_are_bounded(
+    engine: AsyncEngine,
+) -> None:
+    """Each is kept until it would have ended, so that its request makes no other."""
+    shares = Shares(engine, bytes(32), KEEP_MS, MOST)
+    for number in range(MOST * REVOKED_TIMES):
+        made, _ = await shares.make(GAME, "a", f"r{number}")
+        await shares.revoke(made.share, "a")
+    refused = await refusal(shares.make(GAME, "a", "more"))
+    assert (refused.reason, refused.facts["limit"]) == ("TOO_MANY_SHARES", "shares")
+    assert (await refusal(shares.make(GAME, "a", "r0"))).reason == "SHARE_NOT_FOUND"
+    await shares.make(GAME, "b", "more")

@@ -256,3 +256,15 @@ async def test_a_list_of_mutes_is_a_set_of_bounded_size(engine: AsyncEngine) -> 
     await mutes.drop(TABLE, player(2))
     await mutes.add(TABLE, player(most))
     assert len(await mutes.of(TABLE)) == most
+
+
+async def test_mutes_asked_for_at_once_are_counted_together(engine: AsyncEngine) -> None:
+    """At several replicas, for one list; another list is not touched by it."""
+    most = 3
+    replicas = [Mutes(engine, most=most) for _ in range(2)]
+    asked = [replicas[n % 2].add(of, player(n)) for n in range(12) for of in (TABLE, OTHER)]
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    refused = [each for each in outcomes if each is not None]
+    assert {str(each) for each in refused} == {str(refused[0])}
+    assert "TOO_MANY_MUTES" in str(refused[0])
+    assert [len(await replicas[0].of(of)) for of in (TABLE, OTHER)] == [most, most]
