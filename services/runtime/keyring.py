@@ -6,7 +6,8 @@ read. Of those that have lain in the folder for as long as every process needs t
 one with the highest number signs; where none has, the one with the lowest. How long a file has lain
 there is what its inode says (`ctime`), which a copy does not take along from elsewhere.
 
-What cannot be read changes nothing: it is an error in the log, and what was known stays.
+What cannot be read changes nothing: it is an error in the log, what was known stays, and it is
+tried again at every look.
 """
 
 import asyncio
@@ -70,14 +71,14 @@ class Keyring:
         seen = look(self.folder)
         if seen == self._seen:
             return
-        self._seen = seen
         before = self.public
         try:
-            self.public = load_public(self.folder)
-            for issuer in self._issuers:
-                self._private[issuer] = read_private(self.folder, issuer)
+            public = load_public(self.folder)
+            private = {issuer: read_private(self.folder, issuer) for issuer in self._issuers}
         except (OSError, ValueError) as error:
             log.get().error("keys_not_read", folder=str(self.folder), problem=type(error).__name__)
+            return
+        self._seen, self.public, self._private = seen, public, private
         told = (sorted(self.public.keys() - before), sorted(before.keys() - self.public))
         if any(told):
             log.get().info("keys_changed", added=told[0], removed=told[1])

@@ -7,6 +7,7 @@ import jwt
 import pytest
 
 from services.kernel.errors import Refused
+from services.runtime import keyring
 from services.runtime.clients import ServiceToken
 from services.runtime.keyring import Keyring
 from services.runtime.keys import ensure_keys, load_public, make_next
@@ -120,6 +121,40 @@ def test_what_cannot_be_read_changes_nothing(folder: Path, name: str) -> None:
     make_next(folder, "players", 2)
     keys.refresh()
     assert len(keys.public) == len(public) + 1
+
+
+def test_of_keys_half_of_which_cannot_be_read_none_are_taken(folder: Path) -> None:
+    """A new public key beside a torn private one: as if nothing had come; both when both can."""
+    keys = ring(folder, Clock())
+    public = keys.public
+    make_next(folder, "players", 2)
+    private = folder / "players.2.key"
+    octets = private.read_bytes()
+    private.write_bytes(octets[:40])
+    keys.refresh()
+    assert keys.public == public
+    private.write_bytes(octets)
+    keys.refresh()
+    assert len(keys.public) == len(public) + 1
+
+
+def test_what_could_not_be_read_for_a_moment_is_read_the_next_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files need not change again for it."""
+    keys = ring(folder, Clock())
+    public = keys.public
+    make_next(folder, "players", 2)
+    with monkeypatch.context() as broken:
+        broken.setattr(keyring, "load_public", _out_of_files)
+        keys.refresh()
+    assert keys.public == public
+    keys.refresh()
+    assert len(keys.public) == len(public) + 1
+
+
+def _out_of_files(folder: Path) -> None:
+    raise OSError(24, "Too many open files")
 
 
 def test_of_several_new_keys_the_highest_number_signs(folder: Path) -> None:
