@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 from kozyr.game.v1 import variant_pb2
+from kozyr.lobby.v1 import limits_pb2
 from kozyr.lobby.v1 import lobby_pb2 as pb
 
 from services.kernel.envelope import Claimed
@@ -258,6 +259,30 @@ async def test_who_lacks_the_chips_is_told_at_once(hall: Hall) -> None:
     refused = await nino.refused(pb.QuickPlayRequest(variant=AZI, seats=3))
     assert (refused.reason, refused.facts["balance"]) == ("INSUFFICIENT_CHIPS", "19")
     assert hall.others.bank.calls == ["GetAccount"]
+
+
+async def test_whom_his_limits_keep_from_playing_is_told_at_once(hall: Hall) -> None:
+    """As who lacks the chips: not every table is tried, and none is thought of that nobody opens.
+
+    By his own limit, by the house's and by an exclusion alike.
+    """
+    dato = await hall.guest("Dato")
+    for _ in range(3):
+        table = (await dato.call(pb.QuickPlayRequest(variant=AZI, seats=3))).table.table_id
+        await dato.call(pb.SetReadyRequest(table_id=table, ready=False))
+    for table in (await dato.call(pb.ListTablesRequest(mine=True))).tables:
+        await dato.call(pb.SetReadyRequest(table_id=table.table_id, ready=True))
+    stops = {
+        "LIMIT_REACHED": limits_pb2.SetLimitRequest(kind=limits_pb2.LIMIT_KIND_TIME_DAY, amount=0),
+        "EXCLUDED": limits_pb2.ExcludeMyselfRequest(for_good=True),
+    }
+    for reason, stop in stops.items():
+        nino = await hall.guest("Nino")
+        await nino.call(stop)
+        hall.others.bank.calls.clear()
+        refused = await nino.refused(pb.QuickPlayRequest(variant=AZI, seats=3))
+        assert refused.reason == reason
+        assert hall.others.bank.calls == ["GetAccount"]
 
 
 async def test_a_repeated_request_is_answered_though_the_chips_are_claimed(hall: Hall) -> None:
