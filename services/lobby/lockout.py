@@ -25,7 +25,7 @@ from services.runtime.settings import Settings
 FIRST_WAIT_US = 2 * 1_000_000
 """The first wait, in microseconds; each further failure doubles it."""
 FORGET_US = 3_600 * 1_000_000
-"""Failures are forgotten when none has followed for this long, in microseconds."""
+"""Failures are forgotten when none has followed for this long (microseconds) and no wait lasts."""
 TRIES = 5
 ACCOUNT = "account_failures"
 ADDRESS = "address_failures"
@@ -78,8 +78,9 @@ class Lockout:
     async def sweep(self) -> None:
         """Remove what is forgotten."""
         async with write(self._engine) as connection:
-            since = await self._now(connection) - FORGET_US
-            await connection.execute(delete(failures).where(failures.c.last_at < since))
+            now = await self._now(connection)
+            over = (failures.c.last_at < now - FORGET_US, failures.c.until_at <= now)
+            await connection.execute(delete(failures).where(*over))
 
     async def _attempt(self, login_name: str, address: str) -> Attempt:
         attempt = Attempt(self._subject(ACCOUNT, login_name), self._subject(ADDRESS, address))

@@ -106,7 +106,7 @@ failures = Table(
     Column("until_at", BigInteger, nullable=False),
 )
 """Failed sign-ins by login name and by address, both as keyed hashes; `until_at` when the next try
-is let through. A row is removed a day after its last failure."""
+is let through. A row is removed an hour after its last failure, or when a longer wait is over."""
 
 challenges = Table(
     "challenges",

@@ -290,6 +290,30 @@ async def test_forgotten_failures_and_old_challenges_are_removed(
         assert (await connection.execute(select(failures))).all() == []
 
 
+async def test_a_wait_longer_than_failures_are_remembered_lasts(
+    engine: AsyncEngine, clock: Clock
+) -> None:
+    """Where an operator allows such waits no sweep ends one; after it, nothing is left."""
+    given: Any = {**CHEAP, "sign_in_wait_max_ms": 86_400_000, "sign_in_failures_max": 1}
+    settings = Settings(**given)
+    ways = Ways(engine, clock, settings)
+    until = clock.now
+    while until - clock.now <= FORGET_US:
+        await tried(ways, "nobody-here", WRONG)
+        with pytest.raises(Refused, match="SIGN_IN_LOCKED") as caught:
+            await ways.lockout.attempt("nobody-here", "elsewhere")
+        until = clock.now + (caught.value.retry_after_ms or 0) * 1_000
+        if until - clock.now <= FORGET_US:
+            clock.now = until
+    clock.now += FORGET_US + 1
+    await ways.lockout.sweep()
+    assert await tried(ways, "nobody-here", WRONG, "elsewhere") == "SIGN_IN_LOCKED"
+    clock.now = until + 1
+    await ways.lockout.sweep()
+    async with read(engine) as connection:
+        assert (await connection.execute(select(failures))).all() == []
+
+
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
