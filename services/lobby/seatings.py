@@ -54,8 +54,8 @@ class Seatings:
                 yield
                 return
             holder = UUID(bytes=secrets.token_bytes(16))
-            await self._hold(player, holder)
             try:
+                await self._hold(player, holder)
                 yield
             finally:
                 with suppress(StoreUnavailable):

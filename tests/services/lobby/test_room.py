@@ -1,13 +1,21 @@
 """At how many tables a player may sit at once."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from uuid import UUID
 
+import pytest
 from kozyr.game.v1 import variant_pb2
 from kozyr.lobby.v1 import lobby_pb2 as pb
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from services.kernel.errors import Refused
+from services.lobby import seatings
 from services.lobby.server import FOLDERS
+from services.runtime.database import close_engine, open_engine, read, write
 from tests import postgres
 from tests.services.lobby.hall import Hall, durak, two_lobbies
 
@@ -94,3 +102,28 @@ async def test_one_player_has_one_seat_whatever_he_calls_from(
         after = (await dato.call(pb.GetTableRequest(table_id=table.table_id))).table
         seats = [seat.player_id for seat in after.seats if seat.player_id]
         assert sorted(seats) == sorted([nino.player_id, dato.player_id])
+
+
+async def test_a_call_that_ends_as_its_turn_comes_holds_nobody_up(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its caller gave up at that very moment: the next call need not wait for the lease."""
+    engine = open_engine(await postgres.migrated(postgres_url, FOLDERS))
+    held: list[str] = []
+
+    @asynccontextmanager
+    async def given_up(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+        async with write(engine) as connection:
+            yield connection
+        held.append("")
+        if len(held) == 1:
+            raise asyncio.CancelledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(seatings, "write", given_up)
+        with pytest.raises(asyncio.CancelledError):
+            async with seatings.Seatings(engine).of(UUID(int=1)):
+                raise AssertionError
+    async with read(engine) as connection:
+        assert (await connection.execute(select(seatings.seatings))).all() == []
+    await close_engine(engine)
