@@ -76,12 +76,13 @@ class Keyring:
             public = load_public(self.folder)
             private = {issuer: read_private(self.folder, issuer) for issuer in self._issuers}
         except (OSError, ValueError) as error:
-            log.get().error("keys_not_read", folder=str(self.folder), problem=type(error).__name__)
+            log.get().error("keys_not_read", path=str(self.folder), problem=type(error).__name__)
             return
         self._seen, self.public, self._private = seen, public, private
-        told = (sorted(self.public.keys() - before), sorted(before.keys() - self.public))
-        if any(told):
-            log.get().info("keys_changed", added=told[0], removed=told[1])
+        for kid in sorted(self.public.keys() - before):
+            log.get().info("key_added", key=kid)
+        for kid in sorted(before.keys() - self.public):
+            log.get().info("key_removed", key=kid)
 
     async def run(self, interval_ms: int) -> None:
         """For ever: read what has changed."""

@@ -30,7 +30,7 @@ ALLOWED = frozenset({
     *("transfer", "reservation", "bot", "bot_level", "dispute", "attempts", "count"),
     *("address", "port", "pid", "check", "task", "state", "signal", "path", "setting"),
     *("database", "schema", "after_ms", "late_ms", "batch", "migration"),
-    *("stream", "worker", "problem"),
+    *("stream", "worker", "problem", "session"),
 })  # fmt: skip
 """Keys that may be logged. A new key is a decision: it must never carry a secret."""
 

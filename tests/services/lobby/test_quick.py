@@ -262,10 +262,7 @@ async def test_who_lacks_the_chips_is_told_at_once(hall: Hall) -> None:
 
 
 async def test_whom_his_limits_keep_from_playing_is_told_at_once(hall: Hall) -> None:
-    """As who lacks the chips: not every table is tried, and none is thought of that nobody opens.
-
-    By his own limit, by the house's and by an exclusion alike.
-    """
+    """As who lacks the chips, by a limit and by an exclusion alike: not every table is tried."""
     dato = await hall.guest("Dato")
     for _ in range(3):
         table = (await dato.call(pb.QuickPlayRequest(variant=AZI, seats=3))).table.table_id
