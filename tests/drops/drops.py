@@ -154,8 +154,12 @@ async def drops(folder: Path, url: str, seed: int, form: Form, tell: Any) -> Out
             async with free:
                 began = time.monotonic()
                 game = Table(house, addresses, kind, Random(f"{seed}/{kind}/{number}"), outcome)
-                async with asyncio.timeout(GAME_SECONDS):
-                    await game.play(form)
+                try:
+                    async with asyncio.timeout(GAME_SECONDS):
+                        await game.play(form)
+                except TimeoutError:
+                    outcome.fault("not ended in time", game.where())
+                    return
                 outcome.tallies[kind].seconds.append(time.monotonic() - began)
                 done = sum(tally.games for tally in outcome.tallies.values())
                 if not done % 25:
@@ -236,6 +240,15 @@ class Table:
         self._kind = kind
         self._rng = rng
         self._outcome = outcome
+        self._last: dict[str, view_pb2.GameView] = {}
+
+    def where(self) -> str:
+        """How far each client has seen the game, and who is asked."""
+        return f"{self._kind} " + "; ".join(
+            f"{player[-6:]} game {view.game_id} version {view.version} turn {view.turn} "
+            f"seat {view.seat} asked {list(view.to_act)}"
+            for player, view in self._last.items()
+        )
 
     async def play(self, form: Form) -> None:
         """Open the game, play it through trouble, compare what was told with the log."""
@@ -260,7 +273,13 @@ class Table:
             client.be(profile, identity_pb2.Tokens(access_token=token))
             try:
                 async with in_trouble(ways, form.least, form.most, form.faults):
-                    seen = await drive(client, game_id, choice(rng), pause(ways, rng, form))
+                    thinks = pause(ways, rng, form)
+
+                    async def look(view: view_pb2.GameView) -> None:
+                        self._last[player_id] = view
+                        await thinks(view)
+
+                    seen = await drive(client, game_id, choice(rng), look)
                 self._count(client, ways, seen)
                 what = f"{self._kind} {game_id} seat {seen.last.seat}"
                 twice, log = client.dropped[game_id], await history(client, game_id)
