@@ -69,7 +69,8 @@ class Listening:
         number, said_at, begun = seen or 0, clock(), False
         while True:
             heard = await self._heard(lines, player)
-            number = lines[-1].number if lines else number
+            if lines:
+                number = max(number, lines[-1].number)
             silent_s = self._heartbeat_ms / 1_000 - (clock() - said_at)
             if heard or not begun or silent_s <= 0:
                 yield pb.WatchTalkResponse(
@@ -82,12 +83,16 @@ class Listening:
                 silent_s = self._heartbeat_ms / 1_000
             if table.phase is Phase.CLOSED:
                 return
-            await self._wait(
+            spoken, changed = await self._wait(
                 self._of_talk.wait(table_id, number, silent_s),
                 self._of_tables.wait(table_id, table.version, silent_s),
             )
             table = await self._listened(table_id, player, code)
+            if changed is not None and table.version < changed:
+                self._of_tables.forget(table_id, changed)
             lines = await self._talk.after(table_id, number)
+            if spoken is not None and len(lines) < BACKLOG:
+                number = max(number, spoken)  # of a line that was removed there is still news
 
     async def _begin(self, table_id: UUID, seen: int | None) -> tuple[list[Line], bool]:
         """The lines to begin with, and whether lines before them are left out."""
@@ -113,8 +118,9 @@ class Listening:
         names = await self._players.find(players_in(kept))
         return [talk_line(line, names) for line in kept]
 
-    async def _wait(self, *news: Coroutine[Any, Any, int]) -> None:
-        """Wait for any of these; raises Refused DRAINING when the process is to stop."""
+    async def _wait(self, *news: Coroutine[Any, Any, int]) -> list[int | None]:
+        """Wait for any of these, and what they bring, None for what brings nothing yet; raises
+        Refused DRAINING when the process is to stop."""
         stop = asyncio.ensure_future(self._drain.started.wait())
         waiting = [asyncio.ensure_future(each) for each in news]
         try:
@@ -124,3 +130,4 @@ class Listening:
                 each.cancel()
         if self._drain.started.is_set():
             raise unavailable("DRAINING", "this process is shutting down; listen again", 500)
+        return [each.result() if each.done() and not each.cancelled() else None for each in waiting]

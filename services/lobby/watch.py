@@ -47,9 +47,11 @@ class Watching:
 
     async def one(self, table_id: UUID, viewer: UUID | None, code: str) -> AsyncIterator[Reply]:
         """Follow a table until it closes; raises Refused once the viewer may not see it."""
-        sent = 0
+        sent = told = 0
         while True:
             table = await self._tables.see(table_id, viewer, code)
+            if table.version < told:
+                self._feed.forget(table_id, told)
             if table.version > sent:
                 sent = table.version
                 yield Reply(table=await self._tables.show(table_id, table, viewer))
@@ -57,7 +59,7 @@ class Watching:
                     return
             else:
                 yield Reply()
-            await self._wait(self._feed.wait(table_id, sent, self._heartbeat_s))
+            told = await self._wait(self._feed.wait(table_id, sent, self._heartbeat_s))
 
     async def many(self, asked: Wanted) -> AsyncIterator[Reply]:
         """Follow the tables that fit: those there are, the newest `SHOWN_MAX`, and what changes."""

@@ -5,7 +5,9 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -14,13 +16,20 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.kernel.errors import Kind, Refused
 from services.lobby.commands import Close, Open
+from services.lobby.domain import decide
+from services.lobby.evolve import after_events
+from services.lobby.listening import Listening
+from services.lobby.model import Table
 from services.lobby.mutes import Mutes
 from services.lobby.mutes import mutes as mutes_table
+from services.lobby.players import Players
 from services.lobby.server import FOLDERS
 from services.lobby.tables import DECIDER
 from services.lobby.talk import BACKLOG, Flood, Line, Said, Talk, talk_rooms
 from services.lobby.talk import talk as talk_table
 from services.runtime.database import close_engine, open_engine, write
+from services.runtime.drain import Drain
+from services.runtime.feed import Feed
 from services.runtime.store.api import RequestReused
 from services.runtime.store.sql import SqlStore
 from services.runtime.streams import Streams
@@ -268,3 +277,44 @@ async def test_mutes_asked_for_at_once_are_counted_together(engine: AsyncEngine)
     assert {str(each) for each in refused} == {str(refused[0])}
     assert "TOO_MANY_MUTES" in str(refused[0])
     assert [len(await replicas[0].of(of)) for of in (TABLE, OTHER)] == [most, most]
+
+
+@dataclass
+class Hall:
+    """Whoever asks for it is shown one table, and that is counted."""
+
+    table: Table
+    shown: int = 0
+
+    async def see(self, _table_id: UUID, _viewer: UUID | None, _code: str = "") -> Table:
+        """The table."""
+        self.shown += 1
+        return self.table
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize("lost", [False, True])
+async def test_news_of_what_is_there_no_more_is_news_once(
+    talk: Talk, engine: AsyncEngine, clock: Clock, resumed: bool, lost: bool
+) -> None:
+    """The last line was its player's who has been erased, or the database lost what the table had
+    come to when it failed over: who listens waits for the next line, not for nothing."""
+    hall = Hall(after_events(Table(), decide(Table(), Open(player(0), durak_rules(2), 0, TABLE))))
+    of_tables, of_talk = Feed(SqlStore(engine, None)), Feed(talk)
+    first, last = await talk.say(said("a")), await talk.say(said("b", 1))
+    of_talk.published(TABLE, last.number)
+    of_tables.published(TABLE, hall.table.version + (5 if lost else 0))
+    await talk.erase(player(1))
+    tables: Any = hall
+    mutes, players = Mutes(engine), Players(engine)
+    listening = Listening(
+        tables, talk, mutes, players, of_tables, of_talk, Drain(), bytes(32), heartbeat_ms=200
+    )
+    heard = listening.follow(TABLE, player(0), "", first.number if resumed else None)
+    assert [line.number for line in (await anext(heard)).lines] == [first.number] * (not resumed)
+    assert not (await anext(heard)).lines
+    assert hall.shown <= 5
+    clock.now += 10_000_000
+    following = await talk.say(said("c"))
+    of_talk.published(TABLE, following.number)
+    assert [line.number for line in (await anext(heard)).lines] == [following.number]

@@ -79,3 +79,13 @@ async def _tables(
         if reply.HasField("table"):
             count -= 1
             yield reply.table
+
+
+async def test_news_that_a_database_lost_is_news_once(lobby: Rig) -> None:
+    """It failed over to where an append is missing: the stream goes on as a quiet one."""
+    feed, directory = Feed(lobby.store), Directory(lobby.engine, lobby.store, lobby.streams)
+    stream = Watching(lobby.tables, feed, directory, Drain(), 0.05).one(TABLE, player(1), "")
+    version = (await anext(stream)).table.version
+    feed.published(TABLE, version + 5)
+    assert not (await anext(stream)).HasField("table")
+    assert await feed.wait(TABLE, version, 0) == version
