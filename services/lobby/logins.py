@@ -129,7 +129,7 @@ class Logins:
         if before is not None and before.request == request:
             if wanted.name not in ("", before.login_name):
                 raise RequestReused
-            if not await self._passwords.matches(before.password, wanted.new):
+            if not await self._is(before, before.login_name, wanted.new, address):
                 raise RequestReused
             return str(before.login_name)
         if wanted.old:
@@ -162,18 +162,25 @@ class Logins:
             await self._players.sessions.require_fresh(connection, player, session)
 
     async def _prove(self, before: Any, player: UUID, old: str, address: str) -> None:
-        """The old password is right; it is counted where it is not, as signing in is."""
+        """The old password is right; raises Refused SIGN_IN_REFUSED."""
         counted = str(player) if before is None else before.login_name
+        if not await self._is(before, counted, old, address):
+            raise _refused()
+
+    async def _is(self, login: Any, counted: str, password: str, address: str) -> bool:
+        """Whether it is the password of a login, None for one that is not there; where it is not,
+        that is counted, as signing in is."""
         attempt = await self._lockout.attempt(counted, address)
-        encoded = self._passwords.decoy if before is None else before.password
+        encoded = self._passwords.decoy if login is None else login.password
         try:
-            right = await self._passwords.matches(encoded, spelt(old))
+            right = await self._passwords.matches(encoded, spelt(password))
         except Refused:
             await self._lockout.forgive(attempt)
             raise
-        if not right or before is None:
-            raise _refused()
+        if not right or login is None:
+            return False
         await self._lockout.succeeded(attempt)
+        return True
 
     async def _begin(
         self, row: Any, newer: str | None, device_name: str

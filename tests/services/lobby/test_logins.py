@@ -264,6 +264,18 @@ async def test_whoever_gives_up_leaves_no_room_for_more(engine: AsyncEngine, clo
     passwords.close()
 
 
+async def test_a_repeated_request_is_no_way_to_guess_a_password(ways: Ways) -> None:
+    """It is answered with its outcome, and another password under its id is counted as any."""
+    made, request = await ways.guest(), ways.request()
+    for _ in range(2 * ways.settings.sign_in_failures_max):
+        assert await ways.choose(made, "nino", PASSWORD, request=request) == "nino"
+    for number in range(ways.settings.sign_in_failures_max):
+        with pytest.raises(RequestReused):
+            await ways.choose(made, "nino", f"{WRONG} {number}", request=request)
+    with pytest.raises(Refused, match="SIGN_IN_LOCKED"):
+        await ways.choose(made, "nino", PASSWORD, request=request)
+
+
 async def test_nothing_that_lets_one_in_is_stored(ways: Ways, engine: AsyncEngine) -> None:
     """No password; and of failures neither the name nor the address."""
     await ways.named()
