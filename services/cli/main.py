@@ -23,6 +23,7 @@ COMMANDS = {
     "watch": "follow a game as it is played",
     "replay": "step through a finished game, or one of your own",
     "share": "make a link to a game of yours, for anybody to look at",
+    "doctor": "look over a running installation and say what to do",
     "accesses": "list what operators looked at",
     "checkpoints": "keep and check the signed record over all games",
     "audit": "re-execute a game's log and check everything in it",

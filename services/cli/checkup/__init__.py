@@ -1,0 +1,1 @@
+"""What `kozyr doctor` looks at, a module a subject."""
