@@ -6,12 +6,13 @@ once at a time.
 """
 
 import asyncio
+from collections.abc import Mapping
 
 from services.ai.bots import Level
 from services.ai.thinking import Baffled, Question, Thought, think
 from services.ai.workers import Busy, WorkerDied, Workers
 from services.kernel.errors import invalid
-from services.runtime import log
+from services.runtime import log, metrics
 from services.runtime.call import current
 
 PATIENCE_MS = 1_000
@@ -22,6 +23,11 @@ RESERVE_MS = 100
 """What of a caller's patience is left for everything but thinking."""
 INSTEAD = Level.NORMAL
 """The level that answers when a worker does not."""
+
+CAUSES: Mapping[type[Exception], str] = {
+    TimeoutError: "slow", WorkerDied: "died", Busy: "full",
+}  # fmt: skip
+"""Why a lower level answers, as metrics name it."""
 
 
 class Minds:
@@ -45,6 +51,7 @@ class Minds:
             thought = await (self._hint(question, asker) if asker else self._searched(question))
             if not isinstance(thought, Baffled):
                 return thought
+            metrics.SHEDS.of("baffled").inc()
             log.get().error("bot_baffled", kind=question.game, error=thought.error)
             question = question.at(INSTEAD)
         thought = think(question)
@@ -56,7 +63,7 @@ class Minds:
     async def _hint(self, question: Question, asker: str) -> Thought | Baffled:
         """A hint waits for its place; a second one of the same player does not."""
         if asker in self._asking:
-            return think(question.at(INSTEAD))
+            return _shed(question, "full")
         self._asking.add(asker)
         try:
             async with asyncio.timeout(_patience_s(question)):
@@ -66,7 +73,7 @@ class Minds:
             finally:
                 self._hints.release()
         except TimeoutError:
-            return think(question.at(INSTEAD))
+            return _shed(question, "slow")
         finally:
             self._asking.discard(asker)
 
@@ -75,7 +82,13 @@ class Minds:
             return await self._workers.think(question, _patience_s(question))
         except (TimeoutError, WorkerDied, Busy) as error:
             log.get().warning("bot_plays_lower", kind=question.game, **log.failure(error))
-            return think(question.at(INSTEAD))
+            return _shed(question, CAUSES[type(error)])
+
+
+def _shed(question: Question, cause: str) -> Thought | Baffled:
+    """The thought of the level that answers instead."""
+    metrics.SHEDS.of(cause).inc()
+    return think(question.at(INSTEAD))
 
 
 def _patience_s(question: Question) -> float:

@@ -8,6 +8,7 @@ from kozyr.ai.v1.ai_pb2_grpc import AiServiceServicer
 
 from services.ai import requests, views
 from services.ai.minds import Minds
+from services.runtime import metrics
 from services.runtime.call import note
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -27,6 +28,8 @@ class AiServicer(AiServiceServicer):
         question = requests.read_question(request)
         player = requests.read_asker(request)
         thought = await self._minds.think(question, player)
+        bots = metrics.THOUGHTS.of(question.game, thought.level.name.lower())
+        bots.observe(thought.took_us / 1e6)
         return views.show_thought(question.game, thought)
 
     async def ListBots(self, request: pb.ListBotsRequest, context: Context) -> pb.ListBotsResponse:

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import TypeVar
 
 from services.ai.thinking import READY, Baffled, Question, Thought, answer_all
-from services.runtime import log
+from services.runtime import log, metrics
 
 T = TypeVar("T")
 
@@ -136,6 +136,7 @@ class Workers:
         if self._inside >= self._most:
             raise Busy
         self._inside += 1
+        metrics.QUESTIONS.of().set(self._inside)
         try:
             async with asyncio.timeout(patience_s):
                 self._waiting += 1
@@ -148,6 +149,7 @@ class Workers:
                 return await self._answer(worker, question)
         finally:
             self._inside -= 1
+            metrics.QUESTIONS.of().set(self._inside)
 
     async def check(self) -> None:
         """Raise NoWorkers when nobody can think (a health check)."""
@@ -191,6 +193,7 @@ class Workers:
     def _replace(self, dead: Worker) -> None:
         log.get().error("bot_worker_died", count=self._alive)
         self._alive -= 1
+        metrics.WORKERS.of().set(self._alive)
         self._begin(self._start_instead(dead))
 
     async def _start_instead(self, dead: Worker) -> None:
@@ -207,6 +210,7 @@ class Workers:
 
     def _welcome(self, worker: Worker) -> None:
         self._alive += 1
+        metrics.WORKERS.of().set(self._alive)
         self._idle.put_nowait(worker)
 
     def _begin(self, work: Coroutine[object, object, T]) -> "asyncio.Task[T]":

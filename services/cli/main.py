@@ -8,11 +8,11 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 from services.cli.outcome import FINE, UNREACHABLE, USAGE, WRONG, Failure
 from services.client.profile import FileFault
 from services.kernel.errors import Kind, Refused
+from services.runtime.release import release
 
 COMMANDS = {
     "up": "run the four services on this machine",
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(overview())
         return FINE
     if words and words[0] in ("-V", "--version"):
-        print(f"kozyr {_version()}")
+        print(f"kozyr {release()}")
         return FINE
     if not words:
         sys.stderr.write(overview() + "\n")
@@ -117,13 +117,6 @@ def _complain(command: str, line: str, code: int) -> int:
     where = f"kozyr {command}".strip()
     sys.stderr.write(f"{where}: {' '.join(line.split())}\n")
     return code
-
-
-def _version() -> str:
-    try:
-        return version("kozyr")
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 if __name__ == "__main__":

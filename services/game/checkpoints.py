@@ -22,6 +22,7 @@ from services.game import accesses, tree
 from services.game.kept import KeptNote
 from services.game.tree import Leaf, TreeBroken, leaves
 from services.kernel import merkle
+from services.runtime import metrics
 from services.runtime.database import database_now, read, write
 from services.runtime.drain import Drain
 from services.runtime.notes import Checkpoint, sign_note
@@ -119,14 +120,19 @@ class Checkpointer:
 
     async def try_round(self) -> None:
         """A round; what keeps it from being done is logged, and the next one makes up for it."""
+        outcome = "failed"
         try:
             await self.round()
+            outcome = "done"
         except StoreUnavailable as error:
+            outcome = "store_unavailable"
             log.warning("checkpoint_store_unavailable", problem=str(error))
         except TreeBroken as broken:
+            outcome = "tree_broken"
             log.error("checkpoint_tree_broken", problem=str(broken))
         except Exception:
             log.exception("checkpoint_failed")
+        metrics.CHECKPOINTS.of(outcome).inc()
 
     async def round(self) -> Checkpoint | None:
         """Cover what has advanced since the last round; the new checkpoint if there is any news.

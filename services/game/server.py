@@ -35,6 +35,7 @@ from services.game.endings import Endings
 from services.game.evidence import Evidence
 from services.game.forgetting import Forgetting
 from services.game.games import Games, decider
+from services.game.gauges import gauges
 from services.game.hints import Hints
 from services.game.histories import HistoryServicer
 from services.game.kept import NAME, KeptNote
@@ -55,7 +56,13 @@ from services.game.verdicts import Verdicts
 from services.game.watching import Watching
 from services.kernel.envelope import Claimed, Plan
 from services.runtime.due import DueWorker
-from services.runtime.eventstore import MIGRATIONS, close_store, open_store, supervised
+from services.runtime.eventstore import (
+    MIGRATIONS,
+    close_store,
+    measured,
+    open_store,
+    supervised,
+)
 from services.runtime.feed import Feed
 from services.runtime.keys import load_private, public_keys
 from services.runtime.relay import Relay
@@ -106,7 +113,8 @@ async def compose(process: Process) -> Service:
     hosted = await compose_games(process, engine, store)
     watched = compose_records(process, engine, hosted)
     auditors, partitions = Auditors(settings), Partitions(engine)
-    play, history = compose_play(process, hosted, watched)
+    steps = Steps(hosted.games)
+    play, history = compose_play(process, hosted, watched, steps)
     audit = compose_audit(process, engine, store, hosted, watched, auditors)
     prover = CheckpointServicer(engine, hosted.games, watched.accesses, watched.keys)
     keeper = KeyServicer(engine, store, watched.accesses)
@@ -138,6 +146,10 @@ async def compose(process: Process) -> Service:
         checks={"store": store.check, "partitions": partitions.check},
         tasks={**partitions.tasks, **hosted.tasks, **watched.tasks},
         close=close,
+        readings=(
+            measured(store, feed=hosted.feed, due=hosted.worker),
+            gauges(engine, steps, watched.checkpointer),
+        ),
     )
 
 
@@ -209,13 +221,13 @@ def compose_records(process: Process, engine: AsyncEngine, hosted: Hosted) -> Wa
 
 
 def compose_play(
-    process: Process, hosted: Hosted, watched: Watched
+    process: Process, hosted: Hosted, watched: Watched, steps: Steps
 ) -> tuple[GameServicer, HistoryServicer]:
     """Put together what players and watchers call."""
     settings, games = process.settings, hosted.games
     delays = Delays(games)
     watching = Watching(
-        games, Steps(games), delays, process.drain, process.seal_key, settings.heartbeat_ms
+        games, steps, delays, process.drain, process.seal_key, settings.heartbeat_ms
     )
     servicer = GameServicer(
         games,

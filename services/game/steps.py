@@ -195,6 +195,11 @@ class Steps:
         """How many games are watched here."""
         return len(self._courses)
 
+    @property
+    def watchers(self) -> int:
+        """How many watch them."""
+        return sum(course.watchers for courses in self._courses.values() for course in courses)
+
     def course(self, game_id: UUID, delay: int = 0) -> Course | None:
         """The game's course if somebody here watches it, live or so many decisions behind."""
         courses = self._courses.get(game_id, ())

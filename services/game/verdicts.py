@@ -16,6 +16,7 @@ from services.game.disputes import Standing
 from services.game.peers import Peers
 from services.game.reconciling import compare_rulings
 from services.game.settled import wallet_faults
+from services.runtime import metrics
 from services.runtime.store.api import Store
 from services.runtime.streams import refusals
 
@@ -51,12 +52,12 @@ class Verdicts:
 
     async def _beside_wallet(self, game_id: UUID, checked: Checked) -> Checked:
         if (end := checked.end) is None:
-            return checked
+            return _counted(checked)
         with refusals():
             now = await self.store.now()
         found = await wallet_faults(self.peers, game_id, end.state, end.head, now)
         found += await self._ruling_faults(game_id)
-        return replace(checked, faults=(*checked.faults, *found), end=None)
+        return _counted(replace(checked, faults=(*checked.faults, *found), end=None))
 
     async def _ruling_faults(self, game_id: UUID) -> list[Fault]:
         """Differences between rulings and ledger; chips on their way are looked for again."""
@@ -66,3 +67,9 @@ class Verdicts:
         under_way = {str(key) for key in disputes if disputes[key].standing is Standing.PAYING}
         done = [transfer for transfer in transfers if transfer.dispute_id not in under_way]
         return compare_rulings(paid, done)
+
+
+def _counted(checked: Checked) -> Checked:
+    """What was found, told to the metrics."""
+    metrics.AUDITED.of("faulty" if checked.faults else "sound").inc()
+    return checked

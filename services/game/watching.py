@@ -17,6 +17,7 @@ from services.game.delays import Delays, Past, delay_of, not_shown_yet
 from services.game.games import Games
 from services.game.steps import Course, Step, Steps
 from services.kernel.errors import unavailable
+from services.runtime import metrics
 from services.runtime.drain import Drain
 from services.runtime.seal import Sealer, open_token
 from services.runtime.wire.framing import nested, numeral
@@ -79,6 +80,7 @@ class Watching:
                     step, silent = following, False
                     yield signed.step(step, viewer)
                 if step.lost:
+                    metrics.WATCHERS_BEHIND.of().inc()
                     first, step, silent = step.loaded.version + 1, course.shown, False
                     yield signed.snapshot(step, viewer, first)
                     continue

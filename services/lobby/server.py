@@ -56,7 +56,14 @@ from services.lobby.talking import Talking
 from services.lobby.timers import Timers
 from services.lobby.watch import Watching
 from services.runtime.due import DueWorker
-from services.runtime.eventstore import MIGRATIONS, close_store, fed, open_store, supervised
+from services.runtime.eventstore import (
+    MIGRATIONS,
+    close_store,
+    fed,
+    measured,
+    open_store,
+    supervised,
+)
 from services.runtime.feed import Feed
 from services.runtime.keys import PLAYERS
 from services.runtime.relay import Relay
@@ -154,6 +161,7 @@ async def compose(process: Process, pace: Pace = Pace()) -> Service:
         checks={"store": store.check, "partitions": partitions.check},
         tasks={**partitions.tasks, **hall.tasks, **entrance.tasks, **speech.tasks},
         close=close,
+        readings=(measured(store, feed=hall.feed, due=hall.worker),),
     )
 
 

@@ -18,6 +18,7 @@ import structlog
 
 from services.kernel.envelope import Claimed, Plan
 from services.kernel.errors import Refused
+from services.runtime import metrics
 from services.runtime.store.api import Store, StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -104,6 +105,11 @@ class DueWorker:
         alive = self._loop is not None and not self._loop.done()
         return alive and time.monotonic() - self._came_round < STALE_SECONDS
 
+    @property
+    def working(self) -> int:
+        """How many rows are being handled."""
+        return len(self._working)
+
     async def stop(self, grace_s: float = 10.0) -> None:
         """Claims no more and lets what is being handled finish, up to `grace_s` seconds.
 
@@ -182,16 +188,18 @@ class DueWorker:
             "version": claimed.version,
             "attempts": claimed.attempts,
         }
-        after_ms = self._backoff_ms(claimed.attempts)
+        after_ms, outcome = self._backoff_ms(claimed.attempts), "failed"
         try:
             async with asyncio.timeout(self._lease_ms * 0.8 / 1_000):
                 await self._handler(claimed.kind, claimed)
             await self._store.drop(claimed)
+            metrics.DUE_WORKED.of(claimed.kind, "done").inc()
             return
         except Refused as refused:
             if refused.reason in self._elsewhere:
                 await self._leave(claimed, refused.reason)
                 return
+            outcome = "refused"
             log.warning("due_refused", reason=refused.reason, **facts)
             if (refused.retry_after_ms or 0) > self._retry_max_ms:
                 after_ms = refused.retry_after_ms or 0
@@ -201,6 +209,7 @@ class DueWorker:
             log.warning("due_too_slow", **facts)
         except Exception:
             log.exception("due_failed", **facts)
+        metrics.DUE_WORKED.of(claimed.kind, outcome).inc()
         try:
             await self._store.postpone(claimed, after_ms)
             self.wake(after_ms)
@@ -209,6 +218,7 @@ class DueWorker:
 
     async def _leave(self, claimed: Claimed, reason: str) -> None:
         """Gives a row back at once, and leaves its stream to processes that can work on it."""
+        metrics.DUE_WORKED.of(claimed.kind, "left").inc()
         log.info("due_left_to_others", stream=str(claimed.stream), reason=reason)
         self._left[claimed.stream] = None
         if len(self._left) > LEFT_KEPT:

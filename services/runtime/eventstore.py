@@ -7,9 +7,11 @@ from pathlib import Path
 import structlog
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from services.runtime import metrics
 from services.runtime.database import close_engine, open_engine, read
 from services.runtime.drain import Drain
 from services.runtime.due import DueWorker
+from services.runtime.exposition import Reading
 from services.runtime.feed import Feed
 from services.runtime.keys import master_keys
 from services.runtime.migrate import migrate_engine
@@ -132,6 +134,18 @@ def fed(drain: Drain, feed: Feed) -> Callable[[], Awaitable[None]]:
         await feed.stop()
 
     return run_feed
+
+
+def measured(store: SqlStore, *, feed: Feed, due: DueWorker) -> Reading:
+    """Brings the gauges of a store up to date, and of what works on it."""
+
+    async def read_gauges() -> None:
+        metrics.APPENDS_WAITING.of().set(store.waiting)
+        metrics.DUE_WORKING.of().set(due.working)
+        metrics.FEED_STREAMS.of().set(feed.watched)
+        metrics.DUE_LAG.of().set(await store.lag_ms() / 1_000)
+
+    return read_gauges
 
 
 async def close_store(store: SqlStore, *, feed: Feed, due: DueWorker) -> None:

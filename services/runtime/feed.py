@@ -12,6 +12,7 @@ from uuid import UUID
 
 import structlog
 
+from services.runtime import metrics
 from services.runtime.store.api import StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -124,13 +125,16 @@ class Feed:
             try:
                 found = await self._store.heads(list(self._waiting))
             except StoreUnavailable as error:
+                metrics.FEED_POLLS.of("failed").inc()
                 if reachable:
                     log.warning("feed_cannot_poll", problem=str(error))
                 reachable = False
                 continue
             except Exception:
+                metrics.FEED_POLLS.of("failed").inc()
                 log.exception("feed_failed")
                 continue
+            metrics.FEED_POLLS.of("done").inc()
             reachable = True
             for stream, head in found.items():
                 self.published(stream, head.version)

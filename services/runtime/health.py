@@ -8,7 +8,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthServicer
 
 from services.kernel.errors import not_found
-from services.runtime import log
+from services.runtime import log, metrics
 
 Probe = Callable[[], Awaitable[object]]
 """Raises when the process cannot do its work."""
@@ -61,6 +61,7 @@ class Health(HealthServicer):
     async def refresh(self) -> bool:
         """Run every check once and publish the outcome; returns whether all passed."""
         good = all([await self._passes(name, check) for name, check in self._checks.items()])
+        metrics.SERVING.of().set(good and not self._stopped)
         if good != self._serving:
             async with self._changed:
                 self._serving = good
@@ -77,6 +78,7 @@ class Health(HealthServicer):
         """Say NOT_SERVING from now on, whatever the checks find, and let watchers go."""
         async with self._changed:
             self._stopped = True
+            metrics.SERVING.of().set(0)
             self._changed.notify_all()
 
     async def _change(self, service: str, told: Status) -> None:
@@ -99,6 +101,7 @@ class Health(HealthServicer):
             if not self._failing.get(name):
                 log.get().error("check_failed", check=name, **log.failure(error))
             self._failing[name] = True
+            metrics.CHECKS_FAILED.of(name).inc()
             return False
         if self._failing.get(name):
             log.get().info("check_passed", check=name)

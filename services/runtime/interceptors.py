@@ -1,9 +1,9 @@
 """The one server interceptor: everything every RPC needs, in one place and in this order.
 
 Request id → drain → access row and token → rate limit → size, decoding and field checks → deadline
-→ the handler → errors to `google.rpc.Status` → one log line. A stream ends with the token it was
-asked for with; its client goes on under a fresh one. Requests are decoded here and not by
-the transport, because its own errors would carry the text of exceptions to the client.
+→ the handler → errors to `google.rpc.Status` → one log line and the metrics. A stream ends with the
+token it was asked for with; its client goes on under a fresh one. Requests are decoded here and not
+by the transport, because its own errors would carry the text of exceptions to the client.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError, Message
 
 from services.kernel.errors import Kind, Refused, unavailable
 from services.runtime import call as calls
-from services.runtime import log, origin
+from services.runtime import log, metrics, origin
 from services.runtime.auth import ANYONE, Access, Caller, Role
 from services.runtime.call import Call
 from services.runtime.drain import Drain
@@ -80,6 +80,7 @@ class Gate(grpc.aio.ServerInterceptor):
         }
         self._address_streams = StreamLimit("address_streams", settings.streams_per_address_max)
         self._handlers: dict[str, Handler] = {}
+        self._streaming: set[str] = set()
         self._unknown: Handler = grpc.unary_unary_rpc_method_handler(self._answer_unknown)
         self._log = log.get()
 
@@ -99,6 +100,8 @@ class Gate(grpc.aio.ServerInterceptor):
         return wrapped
 
     def _wrap(self, method: str, row: Access, handler: Handler) -> Handler:
+        if handler.response_streaming:
+            self._streaming.add(method)
         if handler.request_streaming and handler.response_streaming:
             return grpc.stream_stream_rpc_method_handler(
                 self._stream(method, row, handler, handler.stream_stream),
@@ -146,15 +149,17 @@ class Gate(grpc.aio.ServerInterceptor):
                 await _abort(context, answer)
                 raise
             finally:
-                self._write_line(call, row, context, answer)
+                self._record(call, row, context, answer)
 
         return serve
 
     def _stream(self, method: str, row: Access, handler: Handler, behaviour: Any) -> Any:
         decode: Any = handler.request_deserializer
+        streams = metrics.STREAMS.of(method)
 
         async def serve(raw: Any, context: Context) -> None:
             call = _begin(method, context)
+            streams.inc()
             answer: Answer | None = None
             task = asyncio.current_task()
             assert task is not None  # noqa: S101 - a coroutine runs in a task
@@ -194,8 +199,9 @@ class Gate(grpc.aio.ServerInterceptor):
                 await _abort(context, answer)
                 raise
             finally:
+                streams.dec()
                 self._drain.leave(task)
-                self._write_line(call, row, context, answer)
+                self._record(call, row, context, answer)
 
         return serve
 
@@ -301,23 +307,28 @@ class Gate(grpc.aio.ServerInterceptor):
         return answer
 
     async def _answer_unknown(self, _raw: bytes, context: Context) -> None:
-        call = _begin("unknown", context)
+        call = _begin(metrics.UNKNOWN_METHOD, context)
         answer = fault(
             grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN", "no such method", call.request_id
         )
-        self._write_line(call, None, context, answer)
+        self._record(call, None, context, answer)
         await _abort(context, answer)
 
-    def _write_line(
+    def _record(
         self, call: Call, row: Access | None, context: Context, answer: Answer | None
     ) -> None:
         quiet = row is not None and not row.limited
         write = self._log.debug if quiet else self._log.info
+        code = answer.code.name if answer is not None else _code(call, context)
+        seconds = time.monotonic() - call.started
+        metrics.CALLS.of(call.method, code).inc()
+        if call.method not in self._streaming:
+            metrics.CALL_SECONDS.of(call.method).observe(seconds)
         write(
             "rpc",
             method=call.method,
-            code=answer.code.name if answer is not None else _code(call, context),
-            ms=round((time.monotonic() - call.started) * 1000, 2),
+            code=code,
+            ms=round(seconds * 1000, 2),
             request_id=call.request_id,
             reason=call.reason,
             role=call.caller.role.value,

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from services.runtime import log
+from services.runtime import log, metrics
 from services.runtime.database import DATABASE_ERRORS
 from services.runtime.feed import Feed
 
@@ -37,7 +37,7 @@ class Relay:
         self._channel = channel
         self._news: dict[UUID, int] = {}
         self._woken = asyncio.Event()
-        self.connected = False
+        self._told(connected=False)
 
     def tell(self, stream: UUID, version: int) -> None:
         """Say that a stream has reached a version."""
@@ -56,15 +56,19 @@ class Relay:
             except DATABASE_ERRORS as error:
                 if self.connected:
                     log.get().warning("relay_lost", **log.failure(error))
-                self.connected = False
+                self._told(connected=False)
             await asyncio.sleep(RETRY_S)
+
+    def _told(self, *, connected: bool) -> None:
+        self.connected = connected
+        metrics.RELAY_CONNECTED.of(self._channel).set(connected)
 
     async def _listen(self, connection: AsyncConnection) -> Any:
         driver: Any = (await connection.get_raw_connection()).driver_connection
         # news of what is on disk already need not be on disk: appends shall not wait behind it
         await driver.execute("SET synchronous_commit = off")
         await driver.add_listener(self._channel, self._heard)
-        self.connected = True
+        self._told(connected=True)
         return driver
 
     async def _serve(self, driver: Any) -> None:
@@ -77,6 +81,7 @@ class Relay:
                 continue
             self._woken.clear()
             news, self._news = self._news, {}
+            metrics.RELAY_NEWS.of("sent").inc(len(news))
             for payload in payloads(news):
                 await driver.execute("SELECT pg_notify($1, $2)", self._channel, payload)
             await asyncio.sleep(APART_S)
@@ -85,6 +90,7 @@ class Relay:
         if pid == connection.get_server_pid():
             return  # our own news
         for stream, version in read(str(payload)):
+            metrics.RELAY_NEWS.of("heard").inc()
             self._feed.published(stream, version)
 
 

@@ -21,16 +21,18 @@ from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from pydantic import ValidationError
 
-from services.runtime import log
+from services.runtime import log, metrics
 from services.runtime.access import ACCESS
 from services.runtime.auth import Access
 from services.runtime.clients import Peers
 from services.runtime.database import DatabaseInUse
 from services.runtime.drain import Drain
+from services.runtime.exposition import Exposition, Reading
 from services.runtime.health import Health, Probe
 from services.runtime.interceptors import Gate
 from services.runtime.keyring import Keyring
 from services.runtime.keys import PLAYERS, read_secret
+from services.runtime.release import release
 from services.runtime.settings import EventLoop, Settings
 from services.runtime.tokens import RingSigner, Verifier
 
@@ -64,7 +66,8 @@ class Service:
 
     `add` puts its servicers on the server; `files` are the descriptors that declare them
     (`wallet_pb2.DESCRIPTOR`); `checks` decide its health; `tasks` run beside it for as long as it
-    serves, and when one ends or raises the process ends with an error; `close` is the last step.
+    serves, and when one ends or raises the process ends with an error; `close` is the last
+    step; `readings` bring gauges up to date when metrics are asked for.
     """
 
     add: Callable[[grpc.aio.Server], None]
@@ -72,6 +75,7 @@ class Service:
     checks: Mapping[str, Probe] = field(default_factory=dict)
     tasks: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     close: Callable[[], Awaitable[None]] = _nothing
+    readings: tuple[Reading, ...] = ()
 
 
 Compose = Callable[[Process], Awaitable[Service]]
@@ -87,12 +91,14 @@ class TaskDied(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that accepts calls at `address` (`host:port`). `died` fails when a task dies."""
+    """A server that accepts calls at `address` (`host:port`), and shows its metrics at a port of
+    its own where that is asked for. `died` fails when a task dies."""
 
     address: str
     port: int
     drain: Drain
     died: asyncio.Future[None]
+    metrics_port: int | None = None
 
 
 @asynccontextmanager
@@ -119,6 +125,9 @@ async def running(
         reflection.enable_server_reflection(shown, server)
         host, port = _listen(server, settings.listen(name))
         probed = _probed(settings, gate, health)
+        metrics.BUILD.of(release(), name).set(1)
+        exposition = Exposition(service.readings)
+        metrics_port = await _expose(exposition, settings)
         await health.refresh()
         await server.start()
         if probed is not None:
@@ -131,12 +140,13 @@ async def running(
         polling = asyncio.create_task(health.poll(settings.health_interval_ms))
         reading = asyncio.create_task(ring.run(settings.key_reread_ms))
         try:
-            yield Running(f"{host}:{port}", port, drain, died)
+            yield Running(f"{host}:{port}", port, drain, died, metrics_port)
         finally:
             await _drain(server, health, drain, settings)
             await _end([*tasks, polling, reading])
             if probed is not None:
                 await probed.stop(None)
+            await exposition.stop()
             if not died.cancel():
                 died.exception()
     finally:
@@ -232,6 +242,17 @@ def _probed(settings: Settings, gate: Gate, health: Health) -> grpc.aio.Server |
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     _listen(server, settings.health_listen)
     return server
+
+
+async def _expose(exposition: Exposition, settings: Settings) -> int | None:
+    """Show metrics, where that is asked for; the port."""
+    address = settings.metrics_listen
+    if address is None:
+        return None
+    try:
+        return await exposition.start(address)
+    except OSError as error:
+        raise CannotStart(f"cannot listen on {address}; is it taken?") from error
 
 
 def _options(settings: Settings) -> list[tuple[str, int]]:

@@ -73,6 +73,10 @@ class Settings(SignInSettings):
         default=None,
         description="Address where health alone is served as well, for probes; host:port.",
     )
+    metrics_listen: str | None = Field(
+        default=None,
+        description="Address where metrics are served for Prometheus, `/metrics`; host:port.",
+    )
     lobby_address: str | None = Field(
         default=None, description="Where others reach lobby; a gRPC target."
     )
@@ -343,7 +347,10 @@ class Settings(SignInSettings):
         description="Moves that may wait for such a process; for more a lower level answers.",
     )
 
-    @field_validator("lobby_listen", "game_listen", "ai_listen", "wallet_listen", "health_listen")
+    @field_validator(
+        *("lobby_listen", "game_listen", "ai_listen", "wallet_listen"),
+        *("health_listen", "metrics_listen"),
+    )
     @classmethod
     def _host_and_port(cls, value: str | None) -> str | None:
         if value is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from services.kernel.errors import Kind, Refused, unavailable
-from services.runtime import log
+from services.runtime import log, metrics
 from services.runtime.database import DATABASE_ERRORS
 from services.runtime.moments import new_id
 from services.runtime.store.api import StoreUnavailable
@@ -143,13 +143,14 @@ class Committer:
             self._tell(batch, [refusal] * len(batch))
         except (*DATABASE_ERRORS, ValueError, OverflowError) as error:
             if len(batch) == 1:
-                batch[0].tell(error)
+                self._tell(batch, [error])
                 return
             for waiting in batch:  # one of them cannot be stored: the others go on without it
                 await self._commit((waiting,))
         else:
             if folded.writing is not None:
                 self._wake.changed(folded.writing.changed)
+            metrics.COMMAND_BATCHES.of().observe(len(batch))
             self._tell(batch, folded.outcomes)
 
     async def _settle_unknown(
@@ -175,7 +176,15 @@ class Committer:
 
     def _tell(self, batch: Sequence[Waiting], outcomes: Sequence[Outcome]) -> None:
         for waiting, outcome in zip(batch, outcomes, strict=True):
+            metrics.COMMANDS.of(_named(outcome)).inc()
             waiting.tell(outcome)
+
+
+def _named(outcome: Outcome) -> str:
+    """How metrics name what became of a command."""
+    if isinstance(outcome, bytes):
+        return "done"
+    return "refused" if isinstance(outcome, Refused) else "failed"
 
 
 class Folded:

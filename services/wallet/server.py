@@ -10,7 +10,7 @@ from kozyr.wallet.v1 import wallet_pb2
 from kozyr.wallet.v1.wallet_pb2_grpc import add_WalletServiceServicer_to_server
 
 from services.kernel.errors import Refused
-from services.runtime import log
+from services.runtime import log, metrics
 from services.runtime.database import DATABASE_ERRORS, SQLITE, close_engine, open_engine
 from services.runtime.health import Probe
 from services.runtime.migrate import migrate_engine
@@ -20,7 +20,7 @@ from services.runtime.store.api import StoreUnavailable
 from services.wallet import migrations
 from services.wallet.ledger import Ledger
 from services.wallet.servicer import WalletServicer
-from services.wallet.statements import check_writable, sum_of_balances
+from services.wallet.statements import check_writable, sums_of_balances
 from services.wallet.wake import Wake
 from services.wallet.watch import Watch
 
@@ -68,7 +68,12 @@ def checks(ledger: Ledger) -> Mapping[str, Probe]:
     async def balances() -> None:
         nonlocal summed_at
         if time.monotonic() - summed_at >= SUM_S:
-            if await sum_of_balances(engine):
+            sums = await sums_of_balances(engine)
+            for kind, chips in sums.items():
+                metrics.CHIPS.of(kind.name.lower()).set(chips)
+            drift = sum(sums.values())
+            metrics.DRIFT.of().set(drift)
+            if drift:
                 raise Unsound
             summed_at = time.monotonic()
 

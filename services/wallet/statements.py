@@ -1,6 +1,6 @@
 """Reading the ledger: accounts, statements, reservations, the trial balance."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -323,8 +323,10 @@ async def check_writable(engine: AsyncEngine) -> None:
             await connection.execute(sa.insert(PULSE).values(at=now_us()))
 
 
-async def sum_of_balances(engine: AsyncEngine) -> int:
-    """The cheap form of the trial balance: zero, or chips appeared or vanished."""
+async def sums_of_balances(engine: AsyncEngine) -> Mapping[AccountKind, int]:
+    """The cheap form of the trial balance: what all accounts of each kind hold. Together that is
+    zero, or chips appeared or vanished."""
     async with read(engine) as connection:
-        query = sa.select(sa.func.sum(ACCOUNTS.c.balance))
-        return int((await connection.execute(query)).scalar_one())
+        query = sa.select(ACCOUNTS.c.kind, sa.func.sum(ACCOUNTS.c.balance))
+        rows = await connection.execute(query.group_by(ACCOUNTS.c.kind))
+        return {AccountKind(kind): int(chips) for kind, chips in rows}

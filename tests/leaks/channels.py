@@ -16,6 +16,7 @@ from services.game import domain
 from services.runtime.wire import games as wire
 from tests.leaks import octets
 from tests.leaks.house import GAME, House, Said
+from tests.runtime.series import moved
 from tests.services.game.logs import GAME_ID
 from tests.services.game.worlds import Viewer
 
@@ -320,6 +321,29 @@ async def logs(house: House, asking: Asking) -> list[Told]:
     return [of_text(octets.line(each), _said(each)) for each in lines]
 
 
+async def metrics(house: House, asking: Asking) -> list[Told]:
+    """What has been counted since the world began; how long something took is no card's doing."""
+    changes = {
+        key: change
+        for key, change in moved(house.before).items()
+        if key[0] not in TIMED
+        and not key[0].startswith("process_")
+        and BY_CHANCE.isdisjoint(key[1])
+    }
+    lines = [f"{name} {dict(labels)} {changes[name, labels]}" for name, labels in sorted(changes)]
+    return [of_text(line, line) for line in lines]
+
+
+TIMED = frozenset({
+    *("kozyr_rpc_seconds_bucket", "kozyr_rpc_seconds_sum", "kozyr_rpc_streams"),
+    *("kozyr_ai_thought_seconds_bucket", "kozyr_ai_thought_seconds_sum"),
+    *("kozyr_feed_polls_total", "kozyr_store_batch_appends_bucket", "kozyr_health_serving"),
+})  # fmt: skip
+"""Series that depend on how long something took."""
+BY_CHANCE = frozenset({("method", f"{GAME}WatchGame")})
+"""Labels of what ends when its caller has gone."""
+
+
 def _said(line: str) -> str:
     """What a line says, apart from where in the code something happened."""
     return str({k: v for k, v in octets.line(line).items() if k not in octets.LINE_CONSTANT})
@@ -344,6 +368,7 @@ CHANNELS: Mapping[str, Channel] = {
     "timers": timers,
     "audits": audits,
     "evidence": evidence,
+    "metrics": metrics,
     "logs": logs,
 }
 """Every channel by its name, in the order in which they are asked; logs are read last."""

@@ -8,7 +8,7 @@ import asyncio
 import atexit
 import io
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -48,6 +48,7 @@ from services.runtime.store.schema import work
 from services.runtime.tokens import load_signer
 from services.runtime.wire import games as wire
 from tests import postgres
+from tests.runtime.series import Series, series
 from tests.services.game import worlds
 from tests.services.game.logs import GAME_ID, player
 from tests.services.game.worlds import Viewer
@@ -94,6 +95,8 @@ class House:
     channel: Any
     ai: Any
     """A channel to the ai service, whose lines go where the game service's go."""
+    before: Mapping[Series, float] = field(default_factory=series)
+    """The metrics when the house was opened."""
     streams: dict[Viewer, Stream] = field(default_factory=dict)
     timers: list[list[tuple[Any, ...]]] = field(default_factory=list)
     """The due rows after each append, their moments counted from the append that asked for them."""

@@ -29,7 +29,7 @@ from services.game.model import Stage, State
 from services.game.pacing import Pace
 from services.kernel.envelope import Due, Plan
 from services.kernel.errors import Refused
-from services.runtime import log
+from services.runtime import log, metrics
 from tests.leaks.channels import CHANNELS
 from tests.leaks.fuzz import SEATS, Game, Leak, Tally, check, fuzz, game, known
 from tests.leaks.octets import carried, spelt
@@ -268,6 +268,26 @@ def a_number_in_logs(real: Real) -> Real:
     return decide
 
 
+def a_number_in_metrics(real: Real) -> Real:
+    """As much news is counted as a hand holds."""
+
+    def decide(state: State, command: Any) -> Any:
+        metrics.RELAY_NEWS.of("sent").inc(number(state))
+        return real(state, command)
+
+    return decide
+
+
+def words_in_metrics(real: Real) -> Real:
+    """A hand is the label of something that is counted."""
+
+    def decide(state: State, command: Any) -> Any:
+        metrics.RELAY_NEWS.metric.labels(words(state)).inc()
+        return real(state, command)
+
+    return decide
+
+
 SEEDED: list[tuple[str, Any, str, Callable[[Real], Real]]] = [
     ("view", views, "game_view", a_number_in_the_view),
     ("happenings", views, "shown_event", another_seats_events),
@@ -287,6 +307,8 @@ SEEDED: list[tuple[str, Any, str, Callable[[Real], Real]]] = [
     ("timers", games, "plan", a_hand_in_timers),
     ("audits", export, "log_row", secrets_in_audits),
     ("evidence", export, "log_row", secrets_in_audits),
+    ("metrics", rules, "decide", a_number_in_metrics),
+    ("metrics", rules, "decide", words_in_metrics),
     ("logs", rules, "decide", words_in_logs),
     ("logs", rules, "decide", a_number_in_logs),
 ]

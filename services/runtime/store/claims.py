@@ -157,6 +157,12 @@ class Claims:
             return None
         return max(0, -(-(first - (now if self._clock is None else self._clock())) // 1_000))
 
+    async def lag_ms(self) -> int:
+        """How long the row that has waited longest has been claimable, milliseconds."""
+        async with read(self._engine) as connection:
+            first, now = (await connection.execute(NEXT)).one()
+        return 0 if first is None else max(0, (now - first) // 1_000)
+
     async def now(self, connection: AsyncConnection) -> int:
         """The clock that moments are told by."""
         return await database_now(connection) if self._clock is None else self._clock()

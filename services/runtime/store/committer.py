@@ -16,6 +16,7 @@ from enum import IntEnum
 import structlog
 
 from services.kernel.envelope import Append, Recorded
+from services.runtime import metrics
 from services.runtime.store.api import Overloaded, StoreUnavailable
 from services.runtime.store.chain import GENESIS, SALT_BYTES, link
 from services.runtime.store.sealing import NONCE_BYTES, seal
@@ -56,6 +57,12 @@ class Verdict(IntEnum):
     LOST = 1
     LATE = 2
     STALE = 3
+
+
+OUTCOMES = {
+    Verdict.WON: "won", Verdict.LOST: "lost", Verdict.LATE: "late", Verdict.STALE: "lost",
+}  # fmt: skip
+"""How metrics name them."""
 
 
 class Locked(StoreUnavailable):
@@ -236,6 +243,11 @@ class Committer:
         if self._broken is not None:
             raise StoreUnavailable("the committer of this process has failed")
 
+    @property
+    def waiting(self) -> int:
+        """How many appends are queued."""
+        return self._appends
+
     async def finish(self) -> None:
         """Waits until nothing is queued."""
         while self._running:
@@ -318,11 +330,14 @@ class Committer:
                 for pending in batch:
                     await self._commit([pending])
                 return
+            metrics.APPENDS.of("failed").inc(len(batch))
             for pending in batch:
                 if pending.verdict is not None and not pending.verdict.done():
                     pending.verdict.set_exception(error)
             return
+        metrics.BATCHES.of().observe(len(batch))
         for pending, verdict in zip(batch, verdicts, strict=True):
+            metrics.APPENDS.of(OUTCOMES[verdict]).inc()
             if pending.verdict is not None and not pending.verdict.done():
                 pending.verdict.set_result(verdict)
 

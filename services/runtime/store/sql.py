@@ -328,7 +328,16 @@ class SqlStore:
         there is none. Those of the streams `but` do not count."""
         return await self._claims.next_due_ms(but)
 
+    async def lag_ms(self) -> int:
+        """How long the due row that has waited longest has been claimable, milliseconds."""
+        return await self._claims.lag_ms()
+
     # -------------------------------------------------------------------------------------- house
+
+    @property
+    def waiting(self) -> int:
+        """How many appends wait for a transaction."""
+        return self._committer.waiting
 
     @to_its_end
     async def now(self) -> int:

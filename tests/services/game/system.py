@@ -85,6 +85,8 @@ class System:
     ai: RandomAi
     table: Table
     clients: list[Client] = field(default_factory=list)
+    metrics_port: int | None = None
+    """Where the game service shows its metrics, if it does."""
 
     def client(self, service: str, role: str, subject: str) -> Client:
         """A client that calls as `players`, `operators` or a service."""
@@ -244,7 +246,7 @@ async def system(folder: Path, **given: Any) -> AsyncIterator[System]:
             )
             async with running("game", settings, game_server.compose) as game:
                 settings = settings.model_copy(update={"game_address": game.address})
-                made.append(System(settings, ai, table))
+                made.append(System(settings, ai, table, metrics_port=game.metrics_port))
                 yield made[0]
     finally:
         for client in (client for house in made for client in house.clients):
