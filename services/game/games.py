@@ -111,7 +111,8 @@ class Games:
     async def require_room(self, command: domain.Open, most: int) -> None:
         """Raise Refused TOO_MANY_GAMES, naming the seat, unless everybody may play one game more.
 
-        A game that has been opened is there, whoever asks for it again.
+        A game that has been opened is there, whoever asks for it again. Games that are opened at
+        the very same moment are not seen by each other: so many more a player may have.
         """
         if (await self.load(command.game_id)).state.stage is not Stage.ABSENT:
             return

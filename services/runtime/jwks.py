@@ -2,8 +2,12 @@
 
 import base64
 import json
+from collections.abc import Mapping
 
-from services.runtime.keyring import PublicKeys
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+PublicKeys = Mapping[str, tuple[str, Ed25519PublicKey]]
+"""Issuer and key by key id."""
 
 
 def key_set(keys: PublicKeys, issuer: str) -> str:

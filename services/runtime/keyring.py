@@ -11,20 +11,17 @@ tried again at every look.
 """
 
 import asyncio
-import base64
-import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from services.runtime import log
+from services.runtime.jwks import PublicKeys, key_set
 from services.runtime.keys import key_id, load_private, load_public
 
-PublicKeys = Mapping[str, tuple[str, Ed25519PublicKey]]
-"""Issuer and key by key id."""
 Seen = tuple[tuple[str, int, int], ...]
 FIRST = 1
 """The number of `<issuer>.key`."""
@@ -92,8 +89,7 @@ class Keyring:
 
     def jwks(self, issuer: str) -> str:
         """An issuer's public keys as a JSON Web Key Set (RFC 7517, 8037)."""
-        found = (jwk(kid, key) for kid, (by, key) in self.public.items() if by == issuer)
-        return json.dumps({"keys": sorted(found, key=lambda each: each["kid"])})
+        return key_set(self.public, issuer)
 
 
 def look(folder: Path) -> Seen:
@@ -147,12 +143,6 @@ def choose(keys: Sequence[SigningKey], since: float) -> SigningKey:
     """The highest number of those there since this moment; the lowest of all where none is."""
     ripe = [key for key in keys if key.since <= since]
     return ripe[-1] if ripe else keys[0]
-
-
-def jwk(kid: str, key: Ed25519PublicKey) -> dict[str, str]:
-    """A public key as a JSON Web Key."""
-    x = base64.urlsafe_b64encode(key.public_bytes_raw()).decode().rstrip("=")
-    return {"kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": kid, "x": x}
 
 
 def _since(path: Path) -> float:
