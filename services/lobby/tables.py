@@ -180,7 +180,11 @@ class Tables:
         async with self.seating(command.player):
             table = await self.see(table_id, command.player, command.code)
             if table.seat_of(command.player) is None:
-                await self.require_room(command.player)
+                try:
+                    await self.require_room(command.player)
+                except Refused:
+                    if await self.store.find_request(table_id, request.key) is None:
+                        raise
             return await self.seat(table_id, table, command, request)
 
     async def top_up(self, table_id: UUID, command: TopUp, request: Request) -> Table:

@@ -35,6 +35,20 @@ async def test_a_player_sits_at_eight_tables_at_most(hall: Hall) -> None:
     assert await nino.call(pb.TakeSeatRequest(table_id=other.table_id))
 
 
+async def test_a_repeated_request_is_answered_though_there_is_no_room_any_more(hall: Hall) -> None:
+    """It sat him down, he has left since, and sits at as many tables as he may."""
+    nino, dato = await hall.guest("Nino"), await hall.guest("Dato")
+    other = (await dato.call(pb.CreateTableRequest(rules=durak(3)))).table
+    take = pb.TakeSeatRequest(request_id="sit down once", table_id=other.table_id)
+    first = await nino.call(take)
+    await nino.call(pb.LeaveSeatRequest(table_id=other.table_id))
+    for _ in range(8):
+        await nino.call(pb.CreateTableRequest(rules=durak(3)))
+    assert await nino.call(take) == first
+    anew = pb.TakeSeatRequest(table_id=other.table_id)
+    assert (await nino.refused(anew)).reason == "TOO_MANY_TABLES"
+
+
 async def test_tables_taken_at_once_are_counted_as_well(hall: Hall) -> None:
     """However many calls come at the same moment, and whichever they are."""
     nino, dato = await hall.guest("Nino"), await hall.guest("Dato")
