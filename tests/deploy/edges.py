@@ -14,6 +14,12 @@ from tests.deploy.contents import CALLERS, STORED
 from tests.deploy.objects import ROOT, Cluster, Object, Workload, matches, plain
 
 OUTSIDE = "outside"
+PROMETHEUS = "prometheus"
+"""Who reads metrics, from a namespace of his own."""
+MONITORING: Object = {
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}},
+    "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}},
+}
 DATABASE_PORT = 5432
 DNS = {"UDP 53", "TCP 53"}
 PLAYERS_PORT = 8443
@@ -64,6 +70,11 @@ def needed(cluster: Cluster) -> set[Edge]:
     if "collector" in there:
         wanted |= {(name, "collector", 4317) for name in SERVICES}
         wanted.add(("collector", OUTSIDE, 4318))
+    wanted |= {
+        (PROMETHEUS, each.name, each.ports["metrics"])
+        for each in cluster.workloads()
+        if "metrics" in each.ports
+    }
     return wanted
 
 
@@ -90,6 +101,7 @@ def network(cluster: Cluster) -> Iterator[str]:
                     opened.add((a.name, b.name, port))
         opened |= {(a.name, OUTSIDE, port) for port in to_outside(cluster, a)}
         opened |= {(OUTSIDE, a.name, port) for port in from_outside(cluster, a)}
+        opened |= {(PROMETHEUS, a.name, port) for port in from_prometheus(cluster, a)}
     for edge in sorted(wanted - opened):
         yield f"NetworkPolicy: no way from {edge[0]} to {edge[1]} at {edge[2]}"
     for edge in sorted(opened - wanted):
@@ -182,7 +194,21 @@ def from_outside(cluster: Cluster, workload: Workload) -> set[int]:
     found: set[int] = set()
     for rule in rules(cluster, workload, "Ingress"):
         peers = rule.get("from")
-        if peers is None or any("ipBlock" in peer for peer in peers):
+        if peers is None or any(strange(peer) for peer in peers):
+            found |= {each["port"] for each in rule.get("ports", [{"port": 0}])}
+    return found
+
+
+def strange(peer: Object) -> bool:
+    """Whether a peer is none of our pods and not Prometheus."""
+    return "ipBlock" in peer or ("namespaceSelector" in peer and peer != MONITORING)
+
+
+def from_prometheus(cluster: Cluster, workload: Workload) -> set[int]:
+    """Ports at which a workload lets Prometheus in; 0 for all."""
+    found: set[int] = set()
+    for rule in rules(cluster, workload, "Ingress"):
+        if MONITORING in (rule.get("from") or ()):
             found |= {each["port"] for each in rule.get("ports", [{"port": 0}])}
     return found
 

@@ -57,6 +57,8 @@ def listening(cluster: Cluster) -> Iterator[str]:
     for workload in _ours(cluster):
         settings = _settings(cluster, workload)
         places = {"grpc": settings.listen(workload.name), "health": settings.health_listen or ""}
+        if settings.metrics_listen or "metrics" in workload.ports:
+            places["metrics"] = settings.metrics_listen or ""
         for name, place in places.items():
             if place != f"0.0.0.0:{workload.ports.get(name)}":
                 yield f"{workload.where}: the port {name} is not where it listens ({place})"
