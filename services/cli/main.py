@@ -5,7 +5,6 @@ returns the exit code. Only the module of the command that is asked for is impor
 """
 
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 
@@ -95,8 +94,9 @@ def _guarded(command: str, words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has gone; nothing more can be said, at exit neither.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from services.cli.terminal import say_the_rest
+
+        say_the_rest()
         return WRONG
     return code
 

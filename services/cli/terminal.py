@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import re
 import sys
 import textwrap
@@ -54,6 +55,16 @@ def paint(line: str) -> Text:
     for pattern, style in PAINT:
         text.highlight_regex(pattern, style)
     return text
+
+
+def say_the_rest() -> None:
+    """Flush both outputs. What nobody reads any more (a closed pipe, a terminal that is gone) goes
+    nowhere from here on, at exit neither."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def emit(value: Any) -> None:

@@ -77,6 +77,7 @@ class Connections:
 
     engine: AsyncEngine
     waiting: deque[Happened] = field(default_factory=lambda: deque(maxlen=WAITING_MAX))
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @contextmanager
     def open(self, game: UUID, seat: int | None) -> Iterator[None]:
@@ -100,6 +101,10 @@ class Connections:
 
     async def flush(self) -> None:
         """Write down what waits; what could not be written waits on."""
+        async with self._turn:
+            await self._flush()
+
+    async def _flush(self) -> None:
         batch = list(self.waiting)
         if not batch:
             return

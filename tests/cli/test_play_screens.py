@@ -394,7 +394,7 @@ def _rows(hall: Hall) -> Sequence[str]:
     ("refusal", "said"),
     [
         (RuleViolation("MUST_FOLLOW_SUIT", "AZI-27"), "Follow suit"),
-        (RuleViolation("A_NEW_REASON", "AZI-99"), "A new reason."),
+        (RuleViolation("A_NEW_REASON", "AZI-9"), "A new reason."),
         (InvalidOption("min_bet", "must be at least 1"), "min bet must be at least 1."),
         (Refused(Kind.UNAVAILABLE, "DOWN", "no"), "The server does not answer"),
         (Refused(Kind.EXHAUSTED, "RATE", "too fast", retry_after_ms=2_000), "Try again in 2 s."),

@@ -56,9 +56,11 @@ async def test_a_killed_process_loses_nothing(database_url: str, seed: int, task
                 versions[stream] = len(await store.read(stream))
                 assert versions[stream] >= version
                 assert await verify_stream(store, stream) is None
-            due = await store.claim("w", tasks, 0)
-            assert {row.stream: row.version for row in due}.items() >= {
-                stream: versions[stream] for stream in acknowledged
-            }.items()
+            due = {row.stream: row.version for row in await store.claim("w", tasks, 0)}
+            for stream in acknowledged:
+                # what was under way with the kill may be stored a moment later
+                stored = len(await store.read(stream))
+                assert versions[stream] <= due[stream] <= stored
+                versions[stream] = stored
         finally:
             await store.close()

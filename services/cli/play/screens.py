@@ -20,7 +20,7 @@ from services.cli.play.plan import Plan
 from services.cli.play.served import Served
 from services.cli.play.session import Opening, Session
 from services.cli.shown import LEVELS
-from services.cli.terminal import can_draw_suits, show
+from services.cli.terminal import can_draw_suits, say_the_rest, show
 from services.client.player import Player
 from services.client.tables import game_options
 
@@ -60,8 +60,9 @@ async def play(arguments: argparse.Namespace, plan: Plan | None) -> int:
         await session.close()
     if app.seat_kept:
         profile = "" if arguments.profile == "player" else f" --profile {arguments.profile}"
-        with suppress(OSError):  # the terminal may be gone
+        with suppress(OSError):  # the terminal may have gone since
             show([f"Your seat stays yours: `kozyr play{profile}` comes back to it."])
+    say_the_rest()
     return app.return_code or FINE
 
 

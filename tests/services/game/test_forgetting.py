@@ -218,6 +218,7 @@ async def test_who_comes_and_goes_without_end_hides_nobody_else(tmp_path: Path) 
             await kept.flush()
         with kept.open(game, 1):
             pass
+        await asyncio.gather(*(kept.flush() for _ in range(3)))
         seats = Counter(each.seat for each in await kept.of_game(game))
         assert seats == {0: ROWS_MAX, 1: 2}
     finally:
