@@ -6,7 +6,6 @@ for it is read when it is asked for; the text is made beside the event loop.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
@@ -47,6 +46,7 @@ class Exposition:
 
     async def page(self) -> bytes:
         """All series as text."""
+        failed = False
         for reading in self._readings:
             try:
                 async with asyncio.timeout(READING_S):
@@ -54,19 +54,20 @@ class Exposition:
             except Exception as error:  # noqa: BLE001 - the other series are wanted all the more
                 if not self._failing:
                     log.get().warning("metrics_not_read", **log.failure(error))
-                self._failing = True
-            else:
-                self._failing = False
+                failed = True
+        self._failing = failed
         return await asyncio.to_thread(generate_latest, REGISTRY)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open += 1
         try:
             if self._open <= CONNECTIONS_MAX:
-                # who asks amiss, too slowly or goes away, is cut off
-                with suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
-                    async with asyncio.timeout(REQUEST_S):
-                        await self._answer(reader, writer)
+                async with asyncio.timeout(REQUEST_S):
+                    await self._answer(reader, writer)
+        except TimeoutError:
+            writer.transport.abort()  # closing would wait for whoever does not read
+        except (OSError, ValueError, asyncio.IncompleteReadError):
+            pass  # who asks amiss or goes away gets nothing
         finally:
             self._open -= 1
             writer.close()

@@ -1,11 +1,13 @@
 """Metrics: named by convention, bounded, shown by HTTP to who asks for them well."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from prometheus_client import Counter, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
+from services.runtime import exposition as exposition_module
 from services.runtime import metrics
 from services.runtime.exposition import CONNECTIONS_MAX, REQUEST_MAX, Exposition
 from services.runtime.metrics import FAMILIES, OTHER
@@ -129,3 +131,27 @@ async def test_a_reading_that_fails_leaves_the_other_series() -> None:
 
     page = await Exposition((fail, read)).page()
     assert b"kozyr_due_lag_seconds 12345.0" in page
+
+
+async def test_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that asks and takes nothing is gone when its time is over."""
+    monkeypatch.setattr(exposition_module, "REQUEST_S", 0.5)
+    monkeypatch.setattr(exposition_module, "generate_latest", lambda _: b"x" * 50_000_000)
+    exposition = Exposition(())
+    port = await exposition.start("127.0.0.1:0")
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1_024)
+    try:
+        writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+        async with asyncio.timeout(10):
+            while not exposition._open:
+                await asyncio.sleep(0.01)
+            while exposition._open:
+                await asyncio.sleep(0.01)
+        received = 0
+        with suppress(ConnectionError):
+            while part := await asyncio.wait_for(reader.read(1 << 20), 10):
+                received += len(part)
+        assert 0 < received < 50_000_000
+    finally:
+        writer.close()
+        await exposition.stop()
