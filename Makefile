@@ -23,7 +23,7 @@ ENGINE ?= $(firstword $(foreach each,podman buildah docker,$(if $(shell command 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo run test check lint types proto freeze laws leaks drill drops sim reasons bench \
+.PHONY: help demo run test check lint types proto freeze laws leaks drill restore-drill drops sim reasons bench \
 	image deploy-check lock pictures clean
 
 help: ## Print this
@@ -72,6 +72,9 @@ leaks: $(DEV) ## Look for hidden cards in every channel of N=20 games of each ki
 
 drill: $(DEV) ## Break services, database and disk for MINUTES=3 while games are played; SEED=n replays
 	$(BIN)/python -m tests.drill --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+restore-drill: $(DEV) ## Lose all databases, restore them to moments that agree and that do not; ARGS=--sqlite
+	$(BIN)/python -m tests.deploy.restore $(ARGS)
 
 drops: $(DEV) ## Play N=100 games of each kind through lost connections, from replica to replica; SEED=n
 	$(BIN)/python -m tests.drops --games $(if $(filter command line,$(origin N)),$(N),100) \

@@ -59,12 +59,13 @@ class Scene:
 async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
     """One system for all: faults are made in copies of what it has, or in what leads to it."""
     async with house(tmp_path_factory.mktemp("house"), KOZYR_CHECKPOINT_MS="100") as given:
-        player = await given.player()
+        player, other = await given.player(), await given.player()
         _, over = await start(player, rules("durak", 2))
         await play_out(player, over, Random(1))
-        await start(player, rules("azi", 2, turn_ms=600_000))
+        await start(player, rules("azi", 2, turn_ms=600_000), other)
         yield Scene(given, player.access_token)
         await player.close()
+        await other.close()
 
 
 @pytest.fixture
