@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 async def examine(where: Settings, against: Path | None = None) -> list[Symptom]:
     """Everything that is found, in the order in which it is to be mended."""
     found, reached = await reachable.look(where)
-    found += await asyncio.to_thread(keyfolder.look, where)
+    found += await _within("keys", asyncio.to_thread(keyfolder.look, where))
     if "lobby" in reached:
         found.append(await keyfolder.published(where))
     token, said = tokens.issue(where)
@@ -91,12 +91,15 @@ async def _asked(
 
 
 async def _within(check: str, looking: Awaitable[list[Symptom]]) -> list[Symptom]:
-    """What a check finds, in bounded time."""
+    """What a check finds, in bounded time; one that breaks is a finding as well."""
     try:
         async with asyncio.timeout(CHECK_S):
             return await looking
     except TimeoutError:
         return [bad(check, f"no answer within {CHECK_S:.0f} s", "see what it waits for")]
+    except Exception as error:  # noqa: BLE001 - what it has met is out of order, whatever it is
+        problem = type(error).__name__
+        return [bad(check, f"could not be looked at ({problem})", "look at it by hand")]
 
 
 def _lines(symptom: Symptom) -> list[str]:

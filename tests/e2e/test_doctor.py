@@ -18,6 +18,7 @@ import pytest
 import pytest_asyncio
 from kozyr.game.v1 import checkpoint_pb2
 from kozyr.wallet.v1 import wallet_pb2
+from pydantic import SecretStr
 
 from services.cli import doctor
 from services.cli.checkup import books, keyfolder, stored, tokens
@@ -31,7 +32,7 @@ from services.runtime.keys import ensure_keys, load_private
 from services.runtime.notes import Checkpoint, sign_note
 from services.runtime.settings import Settings
 from tests.e2e.house import House, house, play_out, rules, start
-from tests.postgres import execute
+from tests.postgres import SERVICE, as_service, execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 HOUR_US = 3_600_000_000
@@ -393,6 +394,13 @@ async def test_months_that_run_out(months: Settings, tmp_path: Path) -> None:
     where = months.model_copy(update={"data_folder": tmp_path})
     assert "have not been applied" in worst(await stored.look(where))["schema game"].said
     await migrate_service(where, "game")
+    role = as_service(where.database_url("game"))
+    owned = {"database_role": SERVICE}
+    await migrate_service(where.model_copy(update=owned), "game")
+    limited = where.model_copy(update={"game_database_url": SecretStr(role)})
+    assert worst(await stored.look(limited)).keys() == {
+        *("database lobby", "database wallet", "master keys")
+    }
     assert "months game" not in worst(await stored.look(where))
     url = where.database_url("game").replace("+asyncpg", "")
     drop = """
@@ -413,16 +421,29 @@ async def test_months_that_run_out(months: Settings, tmp_path: Path) -> None:
     )
 
 
+async def test_a_check_that_breaks_is_a_finding(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody thought of is told, and everything else is looked at."""
+
+    def broken(_: Settings) -> list[Symptom]:
+        raise PermissionError("the folder may not be entered")
+
+    monkeypatch.setattr(keyfolder, "look", broken)
+    monkeypatch.setenv("KOZYR_TOKEN", "")
+    wrong = worst(await doctor.examine(scene.settings))
+    assert wrong.keys() == {"keys"}
+    assert "could not be looked at (PermissionError)" in wrong["keys"].said
+
+
 async def test_a_wallet_that_does_not_balance(scene: Scene) -> None:
     """Last of all, as the system is not sound any more: the wallet itself is written into, says
     NOT_SERVING, and its total is not zero."""
     more = "UPDATE accounts SET balance = balance + 7 WHERE balance >= 0"
+    await scene.house.stack.kill("wallet")
     run(scene.settings, "wallet", (more,))
-    async with asyncio.timeout(30):
-        while True:
-            wrong = worst(await doctor.examine(scene.settings))
-            if "service wallet" in wrong:
-                break
+    await scene.house.stack.start("wallet")
+    wrong = worst(await doctor.examine(scene.settings))
     assert "NOT_SERVING" in wrong["service wallet"].said
     assert "check_failed" in wrong["service wallet"].advice
     assert "sum to " in wrong["balances"].said

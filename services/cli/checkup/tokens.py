@@ -89,7 +89,7 @@ def issue(settings: Settings) -> tuple[str | None, Symptom]:
 async def taken(settings: Settings, name: str, token: str) -> Symptom:
     """Whether a service takes the token, and whether its clock is this machine's."""
     check = f"clock {name}"
-    if TOKEN_VARIABLE in os.environ:
+    if os.environ.get(TOKEN_VARIABLE):
         refused = await _refusal(settings, name, token)
         return _judged(check, name, refused, "it takes this token; how its clock is was not seen")
     skew = settings.clock_skew_ms
