@@ -18,13 +18,11 @@ import pytest
 import pytest_asyncio
 from kozyr.game.v1 import checkpoint_pb2
 from kozyr.wallet.v1 import wallet_pb2
-from pydantic import SecretStr
 
 from services.cli import doctor
 from services.cli.checkup import books, keyfolder, stored, tokens
 from services.cli.checkup.symptoms import Level, Symptom
 from services.cli.main import main
-from services.cli.migrate import migrate_service
 from services.cli.outcome import FINE, WRONG
 from services.cli.witness import CHECKPOINT
 from services.kernel.ids import uuid7
@@ -32,7 +30,6 @@ from services.runtime.keys import ensure_keys, load_private
 from services.runtime.notes import Checkpoint, sign_note
 from services.runtime.settings import Settings
 from tests.e2e.house import House, house, play_out, rules, start
-from tests.postgres import SERVICE, as_service, execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 HOUR_US = 3_600_000_000
@@ -236,7 +233,8 @@ async def test_clocks_that_differ(
     )
     assert services | databases <= wrong.keys()
     assert all(told in wrong[check].said for check in services)
-    assert all("60000 ms from" in wrong[c].said or "59" in wrong[c].said for c in databases)
+    off = {check: int(wrong[check].said.split(" ms from")[0]) for check in databases}
+    assert {check: ms for check, ms in off.items() if not 50_000 < ms < 70_000} == {}
 
 
 async def test_a_database_that_is_behind_or_gone(copies: Settings) -> None:
@@ -381,44 +379,6 @@ async def test_no_secret_is_told(scene: Scene, capsys: pytest.CaptureFixture[str
     for path in (*scene.settings.keys().glob("*.key"), *scene.settings.keys().glob("*.seal")):
         secrets += [line for line in path.read_text("ascii").splitlines() if len(line) > 30]
     assert [each for each in secrets if each in out and "BEGIN" not in each] == []
-
-
-@pytest.fixture
-def months(postgres_url: str) -> Settings:
-    """Settings of a game database on PostgreSQL."""
-    return Settings.model_validate({"game_database_url": postgres_url})
-
-
-async def test_months_that_run_out(months: Settings, tmp_path: Path) -> None:
-    """Partitions that were not made ahead; a database that was never migrated."""
-    where = months.model_copy(update={"data_folder": tmp_path})
-    assert "have not been applied" in worst(await stored.look(where))["schema game"].said
-    await migrate_service(where, "game")
-    role = as_service(where.database_url("game"))
-    owned = {"database_role": SERVICE}
-    await migrate_service(where.model_copy(update=owned), "game")
-    limited = where.model_copy(update={"game_database_url": SecretStr(role)})
-    assert worst(await stored.look(limited)).keys() == {
-        *("database lobby", "database wallet", "master keys")
-    }
-    assert "months game" not in worst(await stored.look(where))
-    url = where.database_url("game").replace("+asyncpg", "")
-    drop = """
-        DO $$ DECLARE month regclass; BEGIN
-            FOR month IN SELECT inhrelid FROM pg_inherits WHERE inhparent = 'work'::regclass
-                AND inhrelid::regclass::text ~ '_[0-9]+_[0-9]+$'
-                ORDER BY inhrelid::regclass::text DESC LIMIT {0}
-            LOOP EXECUTE 'DROP TABLE ' || month; END LOOP;
-        END $$"""
-    execute(url, drop.format(1))
-    wrong = worst(await stored.look(where))
-    assert wrong["months game"].level is Level.WARN
-    execute(url, drop.format(9))
-    wrong = worst(await stored.look(where))
-    assert (wrong["months game"].level, "for 0 s only" in wrong["months game"].said) == (
-        Level.BAD,
-        True,
-    )
 
 
 async def test_a_check_that_breaks_is_a_finding(
