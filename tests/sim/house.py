@@ -8,7 +8,7 @@ import atexit
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from tempfile import mkdtemp
@@ -62,8 +62,10 @@ async def compose_ai(_process: Process) -> Service:
     return Service(add=add, files=())
 
 
+PACE = lobby_server.Pace(retry_max_ms=2_000, tries_max=3)
+"""A lobby that gives a start up within seconds, so that a storm outlasts some."""
 COMPOSE: Mapping[str, Compose] = {
-    "lobby": lobby_server.compose,
+    "lobby": partial(lobby_server.compose, pace=PACE),
     "game": game_server.compose,
     "ai": compose_ai,
     "wallet": wallet_server.compose,

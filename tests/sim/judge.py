@@ -20,7 +20,8 @@ from kozyr.wallet.v1 import wallet_pb2
 from services.game import codec, receipts, views
 from services.game.checking import check_game
 from services.game.evolve import evolve
-from services.game.model import GameOpened, Stage, State
+from services.game.model import EngineEvent, GameOpened, Stage, State
+from services.game.rulebook import engine_for
 from services.game.settled import compare
 from services.game.tree_audit import verify_tree
 from services.kernel.decider import fold
@@ -58,6 +59,8 @@ class Record:
     moments: dict[int, tuple[State, bytes, Known, Known]] = field(default_factory=dict)
     requests: dict[str, int] = field(default_factory=dict)
     """The version of the append of each request."""
+    banks: list[int] = field(default_factory=list)
+    """What each seat's time bank must hold at least, microseconds; empty where there are none."""
 
 
 @dataclass(slots=True)
@@ -174,8 +177,10 @@ class Judge:
             name = first.request_id or ""
             _hold(name not in record.requests, f"{game_id}: request {name} is stored twice")
             record.requests[name] = first.version
-            self._clock(game_id, record.state, first)
+            before, lost = record.state, self._lost_us(record.state, first.recorded_at)
+            self._clock(game_id, record, group, lost)
             self._append(game_id, record, group)
+            self._drawn(game_id, record, before, lost)
             self.note(f"{first.recorded_at} {game_id} {first.version} {first.name} {name}")
 
     def _append(self, game_id: UUID, record: Record, group: Sequence[Recorded]) -> None:
@@ -205,15 +210,41 @@ class Judge:
             there = azi_worlds.chips(state.engine)
             _hold(brought == there, f"{game_id} version {state.version}: chips came or went")
 
-    def _clock(self, game_id: UUID, before: State, row: Recorded) -> None:
-        """A seat is expired only when it has had its time with a service there to hear it."""
-        if not row.name.endswith(".TurnExpired"):
-            return
+    def _lost_us(self, before: State, at: int) -> int:
+        """How much of the time since the present decision was asked is no player's."""
         shortest = self.settings.outage_ms * 1_000 + BEATS_US
-        lost = self.down.lost_us(before.turn_at, row.recorded_at, shortest)
-        had = row.recorded_at - before.turn_at - lost
-        early = f"{game_id} version {row.version}: expired after {had // 1_000} ms"
-        _hold(had >= before.turn_ms * 1_000, early)
+        return self.down.lost_us(before.turn_at, at, shortest)
+
+    def _clock(self, game_id: UUID, record: Record, group: Sequence[Recorded], lost: int) -> None:
+        """A seat is expired only when it has had its time, its time bank included, with a service
+        there to hear it."""
+        before = record.state
+        for row in group:
+            event = codec.decode(row)
+            if not isinstance(event, EngineEvent) or not row.name.endswith(".TurnExpired"):
+                continue
+            seat = event.event.seat
+            had = row.recorded_at - before.turn_at - lost
+            bank = record.banks[seat] if record.banks else 0
+            early = f"{game_id} version {row.version}: expired after {had // 1_000} ms"
+            _hold(had >= before.turn_ms * 1_000 + bank, f"{early}, {bank // 1_000} ms in the bank")
+
+    def _drawn(self, game_id: UUID, record: Record, before: State, lost: int) -> None:
+        """A time bank pays for what its seat took, and for no outage."""
+        state = record.state
+        if before.stage is Stage.ABSENT and state.time_bank_ms:
+            full = state.time_bank_ms * 1_000
+            record.banks = [full if seat.bot_level is None else 0 for seat in state.seats]
+        if not record.banks:
+            return
+        over = max(0, state.recorded_at - before.turn_at - before.turn_ms * 1_000 - lost)
+        asked = set(asks(before))
+        done = asked - set(asks(state)) if state.turn == before.turn else asked
+        for seat in done:
+            record.banks[seat] = max(0, record.banks[seat] - over)
+        for seat, (held, left) in enumerate(zip(state.banks, record.banks, strict=True)):
+            short = f"{game_id} version {state.version}: seat {seat} has {held // 1_000} ms"
+            _hold(held >= left, f"{short} left of its time bank, not {left // 1_000}")
 
     # ------------------------------------------------------------------------------------- tables
 
@@ -419,3 +450,11 @@ def _hold(holds: bool, problem: str) -> None:
 
 def _both(one: Known, other: Known) -> Known:
     return tuple(a | b for a, b in zip(one, other, strict=True))
+
+
+def asks(state: State) -> Sequence[int]:
+    """The seats asked for a move."""
+    if state.stage is not Stage.PLAYING:
+        return ()
+    seats: Sequence[int] = engine_for(state.rules).to_act(state.engine)
+    return seats

@@ -25,12 +25,14 @@ from kozyr.wallet.v1 import wallet_pb2
 from kozyr.wallet.v1.wallet_pb2_grpc import WalletServiceStub
 from sqlalchemy.exc import SAWarning
 
+from services.game.model import Stage
 from services.kernel.errors import Refused
+from services.lobby.model import Phase
 from services.runtime import database
 from services.runtime.auth import Caller, Role
 from tests.sim.clockwork import Clockwork, Node
 from tests.sim.house import FOR_EVER, House, furnish, new_folder, prepared, settings_in
-from tests.sim.judge import Broken, Judge
+from tests.sim.judge import BEATS_US, Broken, Judge
 from tests.sim.machine import bent
 from tests.sim.network import Line, Network, Weather
 from tests.sim.people import Habits, Person
@@ -221,12 +223,12 @@ class Run:
         chance = self.random
         acts = [
             *(self._kill, self._kill, self._freeze, self._drain, self._grow),
-            *(self._away, self._away, self._blackout),
+            *(self._away, self._away, self._blackout, self._outage),
         ]
         mine = chance.sample(acts, chance.randint(0, len(acts)))
         if self.acts:
             mine = [act for act in acts if act.__name__.removeprefix("_") in self.acts]
-        pause = chance.choice((0.3, 1.0, 3.0, 8.0))
+        pause = chance.choice((0.3, 1.0) if self.acts else (0.3, 1.0, 3.0, 8.0))
         while mine:
             await asyncio.sleep(chance.expovariate(1 / pause))
             await chance.choice(mine)()
@@ -245,6 +247,27 @@ class Run:
         self._gone(service)
         await asyncio.sleep(self.random.random() * 12)
         await self._come_back(service)
+
+    async def _outage(self) -> None:
+        """The game service is gone for longer than clocks may run on, or a start is tried."""
+        at_start = self.random.random() < 0.5
+        while not (self._deciding() or (at_start and self._starting())):
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(self.random.random() * (0.02 if self._starting() else 1.0))
+        for node in self.house.alive("game"):
+            self.house.kill(node)
+        self._gone("game")
+        shortest = self.house.settings.outage_ms / 1_000 + BEATS_US / 1_000_000
+        await asyncio.sleep(shortest + self.random.random() * 6)
+        await self._begin("game")
+
+    def _starting(self) -> bool:
+        """Whether a start is under way, as far as the judge has seen."""
+        return any(s.table.phase is Phase.STARTING for s in self.judge.tables.values())
+
+    def _deciding(self) -> bool:
+        """Whether a clock runs, as far as the judge has seen."""
+        return any(r.state.stage is Stage.PLAYING for r in self.judge.games.values())
 
     async def _drain(self) -> None:
         node = self._any_node()
