@@ -8,13 +8,13 @@ answer is UNAVAILABLE; the channel does that by itself, for those that `service_
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import grpc
 
 from services.kernel.errors import Kind, Refused
 from services.runtime import call as calls
-from services.runtime.connection import Connection, open_channel
+from services.runtime.connection import open_channel
 from services.runtime.settings import SERVICES, Settings
 from services.runtime.status import from_rpc_error
 from services.runtime.tokens import Issues
@@ -22,16 +22,12 @@ from services.runtime.tokens import Issues
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-UNANSWERED = "DEADLINE_EXCEEDED"
-"""The reason of a call that nobody has answered in time."""
-
 
 class Client:
     """One caller's connection to one service.
 
     `token` gives the token to send, or None for none. `timeout_ms` bounds each unary call. Stubs
     are made on `channel`: `client.call(WalletServiceStub(client.channel).GetAccount, request)`.
-    A call or stream that is not answered in time leads to a fresh connection for those after it.
     """
 
     def __init__(
@@ -41,8 +37,7 @@ class Client:
         token: Callable[[], str | None] = lambda: None,
         timeout_ms: int | None = None,
     ) -> None:
-        self._connection = Connection(lambda: open_channel(address, settings))
-        self.channel = cast(grpc.aio.Channel, self._connection)
+        self.channel = open_channel(address, settings)
         self._token = token
         self._timeout_ms = settings.peer_timeout_ms if timeout_ms is None else timeout_ms
 
@@ -57,14 +52,10 @@ class Client:
         Inside an RPC the time its own caller has left bounds the call too.
         """
         timeout = self._seconds(timeout_ms)
-        over = self._connection.channel
         try:
             return await method(request, timeout=timeout, metadata=self._metadata())
         except grpc.aio.AioRpcError as error:
-            refused = from_rpc_error(error)
-            if refused.reason == UNANSWERED:
-                self._connection.doubt(over)
-            raise refused from None
+            raise from_rpc_error(error) from None
 
     async def stream(
         self,
@@ -77,7 +68,7 @@ class Client:
         `silence` says, of the last message (None: of none yet), how many seconds may pass until
         the next; a stream that is silent for longer is refused as EXPIRED, STREAM_SILENT.
         """
-        over, last = self._connection.channel, None
+        last = None
         replies = method(request, metadata=self._metadata())
         messages = aiter(replies)  # reading one by one would lose what is there at the end
         try:
@@ -88,7 +79,6 @@ class Client:
         except StopAsyncIteration:
             return
         except TimeoutError:
-            self._connection.doubt(over)
             raise Refused(Kind.EXPIRED, "STREAM_SILENT", "the stream fell silent") from None
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error) from None

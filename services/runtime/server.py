@@ -260,7 +260,6 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.so_reuseport", 0),
         ("grpc.keepalive_time_ms", settings.keepalive_ms),
         ("grpc.keepalive_timeout_ms", settings.keepalive_timeout_ms),
-        ("grpc.http2.ping_timeout_ms", settings.keepalive_timeout_ms),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", settings.keepalive_ms // 2),
         ("grpc.max_connection_age_ms", settings.connection_age_max_ms),

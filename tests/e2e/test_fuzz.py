@@ -62,8 +62,10 @@ UNDER_WAY = "RULING_UNDER_WAY"
 """Why a ruling may be UNAVAILABLE: another one on the same game is being carried out."""
 SECRETS = {"SignIn", "SignInWithKey", "SignInWithPassword", "Refresh"}
 """RPCs that take a secret, which no random one is."""
+LUCK = {"ExcludeMyself", "RecordGame", "ListGameLines"}
+"""RPCs that only a rare message suits: a date within bounds, a game that a table has played."""
 ENOUGH = 3_000
-"""So many messages in all let some through to every RPC."""
+"""So many messages in all let some through to every other RPC."""
 WHOLE = ("REQUEST_TOO_LARGE", "MALFORMED_REQUEST")
 """Refusals of a request as a whole, which name no field."""
 REASON = re.compile(r"[A-Z][A-Z0-9_]+")
@@ -353,7 +355,8 @@ async def test_whatever_is_sent_is_answered_in_order(world: World) -> None:
     told = "\n".join(sorted(set(problems))[:40])
     assert not problems, f"seed {SEED}, {dict(codes)}, {len(problems)} problems:\n{told}"
     assert codes["OK"] > len(sent) / 50, f"hardly anything got through: {dict(codes)}"
-    missed = {method.name for _, method in rpcs() if path(method) not in reached} - SECRETS
+    missed = {method.name for _, method in rpcs() if path(method) not in reached}
+    missed -= SECRETS | LUCK
     assert not missed or len(sent) < ENOUGH, f"nothing got through to {missed}"
 
 

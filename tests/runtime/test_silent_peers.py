@@ -7,10 +7,8 @@ from urllib.parse import urlsplit
 import grpc
 from google.rpc.error_details_pb2 import RequestInfo
 
-from services.kernel.errors import Kind
-from services.runtime.clients import Client
 from services.runtime.connection import open_channel
-from tests.runtime.echo import NAME, Caller, Echo, refused, serving, settings
+from tests.runtime.echo import NAME, Echo, serving, settings
 from tests.runtime.line import line_to
 
 QUICK = {"keepalive_ms": 1_000, "keepalive_timeout_ms": 300, "rate_burst": 100_000}
@@ -48,20 +46,3 @@ async def test_a_silent_replica_is_asked_no_more(tmp_path: Path) -> None:
                 silences, answers = silences + (not heard), answers + 1 if heard else 0
         assert silences, "the silent one was never asked"
         await channel.close()
-
-
-async def test_a_silent_clients_streams_end(tmp_path: Path) -> None:
-    """The server lets go of what it holds for them; the client is told that the line is lost."""
-    echo, given = Echo(), settings(tmp_path, **QUICK)
-    async with serving(echo, given) as server, line_to(f"tcp://{server.address}") as line:
-        caller = Caller(server, given)
-        await caller.client.close()
-        caller.client = Client(f"ipv4:127.0.0.1:{urlsplit(line.url).port}", given)
-        stream = caller.stream("Watch")
-        await anext(stream)
-        await echo.entered.wait()
-        line.stall()
-        async with asyncio.timeout(30):
-            await echo.cancelled.wait()
-            assert (await refused(anext(stream))).kind is Kind.UNAVAILABLE
-        await caller.client.close()

@@ -330,7 +330,9 @@ async def test_the_evidence_is_one_document(tmp_path: Path, databases: Given) ->
         await here.until(opened, State.DISPUTE_STATE_CLOSED)
         document = await here.evidence(opened)
         async with asyncio.timeout(20):
-            while document["proof"] is None or not document["connections"]:
+            while not document["connections"] or (
+                (document["proof"] or {}).get("version") != document["game"]["version"]
+            ):
                 await asyncio.sleep(0.1)
                 document = await here.evidence(opened)
         game = document["game"]
