@@ -28,7 +28,7 @@ def go_home(at: Terminal) -> None:
     """From a game that has ended, or was left, through the lobby and out."""
     at.until(lambda now: now.startswith(" Kozyr · Ann"))
     at.press("q")
-    assert at.ended() == FINE
+    assert at.ended() == FINE, at.glass.screen
 
 
 @pytest.mark.parametrize("game", GAMES)
