@@ -26,7 +26,7 @@ from services.game.settled import compare
 from services.game.tree_audit import verify_tree
 from services.kernel.decider import fold
 from services.kernel.envelope import Recorded, appends
-from services.lobby.model import GameEnded, GameStarted, StartFailed, Table
+from services.lobby.model import GameEnded, GameStarted, StartFailed
 from services.lobby.tables import DECIDER
 from services.runtime.database import open_engine
 from services.runtime.keys import load_private, master_keys, public_keys
@@ -37,6 +37,7 @@ from tests.services.game.stopped import still
 from tests.sim import knowledge
 from tests.sim.knowledge import Known
 from tests.sim.machine import CONNECT
+from tests.sim.records import Record, Sitting
 from verifier.verify import verify
 from verifier.wrong import Wrong
 
@@ -47,31 +48,6 @@ BEATS_US = 2_000_000
 
 class Broken(AssertionError):
     """A promise was not kept."""
-
-
-@dataclass(slots=True)
-class Record:
-    """A game as the judge knows it. `moments` has state, head and knowledge by version."""
-
-    rows: list[Recorded] = field(default_factory=list)
-    state: State = field(default_factory=State)
-    known: Known = ()
-    moments: dict[int, tuple[State, bytes, Known, Known]] = field(default_factory=dict)
-    requests: dict[str, int] = field(default_factory=dict)
-    """The version of the append of each request."""
-    banks: list[int] = field(default_factory=list)
-    """What each seat's time bank must hold at least, microseconds; empty where there are none."""
-
-
-@dataclass(slots=True)
-class Sitting:
-    """A table as the judge knows it."""
-
-    table: Table = field(default_factory=Table)
-    version: int = 0
-    started: set[UUID] = field(default_factory=set)
-    failed: set[UUID] = field(default_factory=set)
-    ended: list[UUID] = field(default_factory=list)
 
 
 @dataclass(slots=True)
