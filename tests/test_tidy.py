@@ -89,6 +89,13 @@ def test_no_test_is_left_out() -> None:
     assert found(r"\bskip(if|test)?\b\s*\(|mark\.skip|xfail\b|importorskip", tests) == []
 
 
+def test_a_log_that_a_test_sets_up_is_put_back() -> None:
+    """A test's log is set up at one place, which puts it back: it would say things to tests after
+    it. What is a process of its own does as it likes."""
+    tests = [p for p in PYTHON if p.startswith("tests/") and not p.endswith("__main__.py")]
+    assert found(r"\blog\.configure\(", [p for p in tests if p != "tests/logs.py"]) == []
+
+
 def test_locks_hold_names_versions_and_hashes_only() -> None:
     """Every line of a lock is a pinned name or a hash: no address, no option, no remark."""
     pinned = re.compile(r"[a-z0-9][a-z0-9-]*==[A-Za-z0-9.+!]+( ; [a-z_ '!=<>.0-9A-Z()]+)? \\")

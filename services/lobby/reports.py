@@ -37,9 +37,11 @@ def game_end(
     result: view_pb2.Result,
     finished: bool,
     bots: Collection[UUID],
+    field: str = "result",
 ) -> GameEnd:
-    """The end of a game as its players' numbers take it, from a result that was checked."""
-    lines = zip(result.seats, _lines(result), strict=True) if finished else ()
+    """The end of a game as its players' numbers take it; raises Refused for a result that says too
+    little, naming what is wrong below `field` of the request."""
+    lines = zip(result.seats, _lines(result, field), strict=True) if finished else ()
     return GameEnd(
         game=game,
         table_id=table_id,
@@ -82,6 +84,7 @@ def listed_end(game: game_pb2.GameSummary) -> GameEnd:
         game.result,
         finished,
         bots,
+        "game.result",
     )
     opened, ended = _moment("opened", game.opened_time), _moment("ended", game.ended_time)
     return replace(end, begun_at=opened, ended_at=ended)
@@ -93,10 +96,10 @@ def _moment(name: str, at: Timestamp) -> int:
     return at.seconds * 1_000_000 + at.nanos // 1_000
 
 
-def _lines(result: view_pb2.Result) -> tuple[Line, ...]:
+def _lines(result: view_pb2.Result, below: str = "result") -> tuple[Line, ...]:
     lines = []
     for number, seat in enumerate(result.seats):
-        where = f"result.seats[{number}]"
+        where = f"{below}.seats[{number}]"
         if seat.seat != number:
             raise invalid(f"{where}.seat", "seats must be in order, from 0")
         for field in ("stack_before", "stack_after"):

@@ -9,7 +9,7 @@ import atexit
 import io
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,7 +19,6 @@ from typing import Any
 
 import grpc
 import pytest
-import structlog
 from google.protobuf.message import Message
 from kozyr.ai.v1 import ai_pb2
 from kozyr.game.events.v1 import game_pb2 as stored
@@ -37,17 +36,17 @@ from services.game.pacing import AT_ONCE
 from services.game.peers import Peers
 from services.game.reactions import Reactions
 from services.kernel.envelope import Claimed
-from services.runtime import log
 from services.runtime.database import read
 from services.runtime.due import DueWorker
 from services.runtime.keys import OPERATORS, PLAYERS, ensure_keys
 from services.runtime.migrate import migrate
 from services.runtime.server import running
-from services.runtime.settings import LogFormat, Settings
+from services.runtime.settings import Settings
 from services.runtime.store.schema import work
 from services.runtime.tokens import load_signer
 from services.runtime.wire import games as wire
 from tests import postgres
+from tests.logs import logged
 from tests.runtime.series import Series, series
 from tests.services.game import worlds
 from tests.services.game.logs import GAME_ID, player
@@ -287,9 +286,7 @@ async def house() -> AsyncIterator[House]:
         patch.setattr(DueWorker, "stop", _nothing)
         patch.setattr(DueWorker, "healthy", True)
         patch.setattr(Checkpointer, "run", lambda checkpointer, drain: drain.started.wait())
-        with redirect_stderr(written):
-            log.configure("game", "debug", LogFormat.JSON)
-        stack.callback(structlog.reset_defaults)
+        stack.enter_context(logged(written, "game", "debug"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         process = await stack.enter_async_context(running("game", settings, server.compose))
         patch.setattr(ai_server, "Workers", Nobody)

@@ -5,7 +5,6 @@ import io
 import json
 import random
 from collections.abc import Iterator
-from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,8 @@ from google.rpc.status_pb2 import Status
 
 from engines.api import InvalidOption, RuleViolation
 from services.kernel.errors import FieldProblem, Kind, Refused, precondition
-from services.runtime import log
-from services.runtime.settings import LogFormat
 from services.runtime.store.api import StoreUnavailable
+from tests.logs import logged
 from tests.runtime.echo import SECRET, Caller, Echo, refused, serving, settings, setup, token
 
 REQUEST = RequestInfo(request_id="r-1")
@@ -28,9 +26,7 @@ REQUEST = RequestInfo(request_id="r-1")
 @pytest.fixture
 def lines() -> Iterator[io.StringIO]:
     """What is logged, as JSON lines."""
-    written = io.StringIO()
-    with redirect_stderr(written):
-        log.configure("wallet", "debug", LogFormat.JSON)
+    with logged(io.StringIO(), "wallet", "debug") as written:
         yield written
 
 

@@ -6,7 +6,6 @@ import io
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import redirect_stderr
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from services.runtime import call as calls
 from services.runtime import log
 from services.runtime.call import Call
 from services.runtime.settings import LogFormat
+from tests.logs import logged
 
 SECRET = "seven-of-clubs"
 SERVICES = Path(log.__file__).parents[1]
@@ -27,9 +27,7 @@ LEVELS = (".debug", ".info", ".warning", ".error", ".exception", ".critical")
 @pytest.fixture
 def written() -> Iterator[io.StringIO]:
     """What is logged."""
-    out = io.StringIO()
-    with redirect_stderr(out):
-        log.configure("game", "info", LogFormat.JSON)
+    with logged(io.StringIO()) as out:
         yield out
 
 
@@ -137,9 +135,7 @@ def test_long_texts_are_cut(written: io.StringIO) -> None:
 
 def test_the_console_is_for_eyes() -> None:
     """One readable line; the same allow-list."""
-    out = io.StringIO()
-    with redirect_stderr(out):
-        log.configure("game", "info", LogFormat.CONSOLE)
+    with logged(io.StringIO(), form=LogFormat.CONSOLE) as out:
         log.get().info("opened", version=3, deck=SECRET)
     assert "game opened version=3 deck=<withheld>" in out.getvalue()
 
@@ -157,7 +153,6 @@ def test_a_line_that_cannot_be_written_breaks_nothing() -> None:
     closed = io.StringIO()
     closed.close()
     for file in (Full(), closed):
-        with redirect_stderr(file):
-            log.configure("game", "info", LogFormat.JSON)
+        with logged(file):
             log.get().warning("unseen")
             logging.getLogger("library").error("unseen")

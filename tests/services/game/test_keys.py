@@ -6,28 +6,26 @@ import io
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import redirect_stderr
 from pathlib import Path
 from random import Random
 from typing import Any
 from uuid import UUID
 
 import pytest
-import structlog
 from kozyr.game.v1 import audit_pb2, keys_pb2, keys_pb2_grpc, view_pb2
 from sqlalchemy import text
 
 from services.game import codec
 from services.game.server import FOLDERS
 from services.kernel.errors import Refused
-from services.runtime import log
 from services.runtime.database import close_engine, open_engine, read
 from services.runtime.keys import master_keys
 from services.runtime.migrate import migrate
 from services.runtime.server import CannotStart
-from services.runtime.settings import LogFormat, Settings
+from services.runtime.settings import Settings
 from services.runtime.store.sql import SqlStore
 from tests import postgres
+from tests.logs import logged
 from tests.services.game.system import Seat, System, setup, system
 from tests.services.game.test_receipts import asked, checked, receipt
 from tests.services.game.test_service import dealt, play_out
@@ -139,10 +137,16 @@ async def test_a_lost_key_is_said_with_the_games_it_closes(
     with pytest.raises(CannotStart, match="key folder: 1"):  # another key under the lost one's name
         async with system(tmp_path, **{**lost, "master_key_id": "1"}):
             raise AssertionError
-    written = io.StringIO()
-    with redirect_stderr(written):
-        log.configure("game", "info", LogFormat.JSON)
-    async with system(tmp_path, **lost) as house:
+    with logged(io.StringIO()) as written:
+        await _without_the_key(tmp_path, lost, game, over)
+    said = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert {"game_closed"} & {line["event"] for line in said if line.get("game") == game}
+    assert not [line for line in said if line["event"] in ("due_failed", "call_failed")]
+
+
+async def _without_the_key(folder: Path, lost: dict[str, Any], game: str, over: str) -> None:
+    """The game is closed, the ended one is not, and others go on."""
+    async with system(folder, **lost) as house:
         assert await closed(house, "1") == {game}
         assert not (await keys(house))["1"].present
         mine = house.game((await people(house, over))[0])
@@ -152,10 +156,6 @@ async def test_a_lost_key_is_said_with_the_games_it_closes(
         assert (await mine.view(over)).stage == view_pb2.STAGE_FINISHED
         fresh, seat = await running(house)
         await play_out(seat, fresh, Random(3))
-    structlog.reset_defaults()
-    said = [json.loads(line) for line in written.getvalue().splitlines()]
-    assert {"game_closed"} & {line["event"] for line in said if line.get("game") == game}
-    assert not [line for line in said if line["event"] in ("due_failed", "call_failed")]
 
 
 @pytest.mark.parametrize("variant", ["azi", "durak", "rami"])

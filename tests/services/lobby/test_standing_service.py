@@ -297,11 +297,19 @@ async def test_each_field_that_is_wrong_is_named(hall: Hall) -> None:
         (olga, recorded(game, variant=0), "game.variant"),
         (olga, recorded(game, game_id="x"), "game.game_id"),
         (olga, recorded(game, table_id=""), "game.table_id"),
+        (olga, with_a_nobody(game), "game.result.seats[0].player_id"),
     ]
     for guest, request, field in cases:
         refused = await guest.refused(request)
         assert refused.kind is Kind.INVALID, request
         assert [each.field for each in refused.fields] == [field], request
+
+
+def with_a_nobody(game: game_pb2.GameSummary) -> pb.RecordGameRequest:
+    """A finished game to be counted whose result names nobody."""
+    request = recorded(game, stage=view_pb2.STAGE_FINISHED)
+    request.game.result.seats.add(player_id="x")
+    return request
 
 
 def recorded(game: game_pb2.GameSummary, **changes: Any) -> pb.RecordGameRequest:
