@@ -207,7 +207,8 @@ class Settings(SignInSettings):
     keepalive_timeout_ms: int = Field(
         default=5_000,
         ge=100,
-        description="A connection whose ping is unanswered this long is dead.",
+        description="A client leaves a connection whose ping is unanswered this long; a server "
+        "takes up to a minute.",
     )
     connection_age_max_ms: int = Field(
         default=1_800_000,

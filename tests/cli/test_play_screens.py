@@ -309,6 +309,35 @@ async def test_keeping_the_seat_ends_the_program_and_giving_it_up_does_not() -> 
         assert not [s for s in pilot.app.screen_stack if isinstance(s, TableScreen)]
 
 
+class Restless(Elsewhere):
+    """A session from which, once it is told to, something new comes in every turn of the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = asyncio.Event()
+
+    async def talk(self, table_id: str) -> AsyncIterator[talk_pb2.TalkLine]:
+        """Somebody talks without end."""
+        await self.begun.wait()
+        while True:
+            yield talk_pb2.TalkLine(display_name="Bob", text="and another thing")
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("keys", [("q", "g"), ("q", "k"), ("question_mark", "q")])
+async def test_news_that_come_while_a_screen_goes_do_no_harm(keys: Sequence[str]) -> None:
+    """Whichever way one goes: back to the lobby, out of the program, or from above the table."""
+    session = Restless()
+    async with shown(session) as pilot:
+        await until(pilot, lambda now: "Come back?" in now)
+        await pilot.press("enter")
+        await until(pilot, asked)
+        await pilot.press(*keys[:-1])
+        session.begun.set()
+        await pilot.press(keys[-1])
+    assert not pilot.app.return_code
+
+
 @pytest.mark.parametrize("size", [SIZE, WIDE])
 async def test_people_talk_at_a_table(size: tuple[int, int]) -> None:
     """A line is typed or an emote chosen; what others say stands among what happens."""

@@ -51,6 +51,7 @@ class CanvasScreen(Screen[None], inherit_bindings=False):
         self.question: Question | None = None
         self.entry: Entry | None = None
         self._entered: Callable[[str], Awaitable[None]] | None = None
+        self._canvas: Canvas | None = None
 
     @property
     def play(self) -> "PlayApp":
@@ -59,9 +60,15 @@ class CanvasScreen(Screen[None], inherit_bindings=False):
         made: PlayApp = app
         return made
 
+    @property
+    def in_front(self) -> bool:
+        """Whether this is the screen that is shown, and neither it nor the app is going."""
+        return self.is_attached and self.app.screen_stack[-1:] == [self]
+
     def compose(self) -> ComposeResult:
         """One canvas."""
-        yield Canvas(self.play.inks, ascii_only=self.play.ascii_only)
+        self._canvas = Canvas(self.play.inks, ascii_only=self.play.ascii_only)
+        yield self._canvas
 
     def drawn(self, columns: int, rows: int) -> list[Line]:
         """The screen, exactly so many lines of so many columns."""
@@ -75,9 +82,10 @@ class CanvasScreen(Screen[None], inherit_bindings=False):
         """Do what a click on a spot means that is no key."""
 
     def redraw(self) -> None:
-        """Show what has changed."""
+        """Show what has changed; news that come while the screen goes are not shown."""
         columns, rows = self.size
-        if not self.is_attached or not columns:
+        canvas = self._canvas
+        if canvas is None or not canvas.is_attached or not columns:
             return
         lines = self.drawn(columns, rows)
         if self.entry is not None:
@@ -85,7 +93,7 @@ class CanvasScreen(Screen[None], inherit_bindings=False):
             lines = [*lines[:-2], *fitted(typing, columns, 2)]
         if self.question is not None:
             lines = over_it(lines, _asked(self.question), columns)
-        self.query_one(Canvas).show(lines, self.play.inks)
+        canvas.show(lines, self.play.inks)
 
     def on_resize(self, _: events.Resize) -> None:
         """Use the room there is."""
@@ -130,6 +138,11 @@ class CanvasScreen(Screen[None], inherit_bindings=False):
             self.notice = None
             await self.picked(message.spot)
         self.redraw()
+
+    def go_back(self) -> None:
+        """Show the screen below, if this one is still in front."""
+        if self.in_front:
+            self.app.pop_screen()
 
     def ask(self, question: Question) -> None:
         """Ask something before all else."""

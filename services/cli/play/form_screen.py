@@ -46,7 +46,7 @@ class FormScreen(CanvasScreen):
             case Do.THEME:
                 self.play.next_colours()
             case Do.BACK | Do.QUIT:
-                self.app.pop_screen()
+                self.go_back()
             case _ if key.isascii() and key.isdigit():
                 self.form = self.form.with_digit(key)
 
@@ -66,5 +66,5 @@ class FormScreen(CanvasScreen):
     async def _open(self) -> None:
         opening = form.opening_of(self.form, self._variants, alone=self._session.alone)
         table = await self._session.open(opening)
-        self.app.pop_screen()
+        self.go_back()
         await self._done(table)

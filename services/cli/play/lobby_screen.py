@@ -167,12 +167,13 @@ class LobbyScreen(CanvasScreen):
 
     async def _new(self) -> None:
         variants = (await self._session.variants(self.play.wishes.language)).variants
-        self.app.push_screen(FormScreen(self._session, self._game(), variants, self._enter))
+        if self.in_front:
+            form = FormScreen(self._session, self._game(), variants, self._enter)
+            self.app.push_screen(form)
 
     async def _enter(self, table: lobby_pb2.Table) -> None:
-        if self.app.screen is not self:
-            return
-        self.app.push_screen(TableScreen(self._session, table.table_id, begin=True))
+        if self.in_front:
+            self.app.push_screen(TableScreen(self._session, table.table_id, begin=True))
 
     def _game(self) -> str:
         """The game that is meant: the one the list is narrowed to, else that at the cursor."""

@@ -41,7 +41,7 @@ class ReaderScreen(CanvasScreen):
             case Do.THEME:
                 self.play.next_colours()
             case Do.BACK | Do.HELP | Do.QUIT | Do.ENTER:
-                self.app.pop_screen()
+                self.go_back()
 
     def on_mouse_scroll_down(self) -> None:
         """The wheel."""

@@ -11,4 +11,6 @@ async def read_rules(screen: CanvasScreen, session: Session, game: str) -> None:
     """Show a game's rules in the person's language."""
     told = await session.variants(screen.play.wishes.language)
     info = next(each for each in told.variants if wire.NAMES[each.variant] == game)
-    screen.app.push_screen(ReaderScreen(info.title, lambda columns: rules_page(info, columns)))
+    if screen.in_front:
+        reader = ReaderScreen(info.title, lambda columns: rules_page(info, columns))
+        screen.app.push_screen(reader)

@@ -353,8 +353,7 @@ class TableScreen(TalkScreen):
         except Refused as refused:
             if refused.kind is not Kind.PRECONDITION and refused.kind is not Kind.NOT_FOUND:
                 raise
-        if self.is_attached and self.app.screen is self:
-            self.app.pop_screen()
+        self.go_back()
 
     def _timed(self, scene: Scene) -> Scene:
         """The scene with its clock as it is now, and what the person is told."""
@@ -368,5 +367,5 @@ class TableScreen(TalkScreen):
             self.notice = AWAY
         elif self.notice is AWAY and not self.session.lost:
             self.notice = None
-        if self.app.screen is self:
+        if self.in_front:
             self.redraw()
