@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from services.cli.addresses import add_flags, settings
-from services.cli.checkup import books, keyfolder, reachable, stored, tokens
+from services.cli.checkup import books, certificates, keyfolder, reachable, stored, tokens
 from services.cli.checkup.symptoms import Level, Symptom, bad
 from services.cli.outcome import FINE, WRONG
 from services.cli.terminal import command, emit, show
@@ -23,11 +23,11 @@ def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     made = command(
         "doctor",
-        "Look over a running installation: services, rules, keys, tokens, clocks, databases, "
-        "months, due work, chips, the signed record. One line a check (ok, warn, BAD) and what to "
-        "do. Changes nothing, shows no secret; exit code 1 when something is bad. It sees the more "
-        "the more it is given: addresses, the databases' URLs, the key folder, an operator's "
-        "token.",
+        "Look over a running installation: certificates, services, rules, keys, tokens, clocks, "
+        "databases, months, due work, chips, the signed record. One line a check (ok, warn, BAD) "
+        "and what to do. Changes nothing, shows no secret; exit code 1 when something is bad. It "
+        "sees the more the more it is given: addresses, the databases' URLs, the key folder, an "
+        "operator's token.",
         "kozyr doctor --against checkpoints.jsonl",
     )
     made.add_argument(
@@ -58,7 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def examine(where: Settings, against: Path | None = None) -> list[Symptom]:
     """Everything that is found, in the order in which it is to be mended."""
-    found, reached = await reachable.look(where)
+    found = await _within("certificates", asyncio.to_thread(certificates.look, where))
+    answers, reached = await reachable.look(where)
+    found += answers
+    found += await _within("certificates", certificates.served(where))
     found += await _within("keys", asyncio.to_thread(keyfolder.look, where))
     if "lobby" in reached:
         found.append(await keyfolder.published(where))

@@ -107,7 +107,9 @@ class Caller:
         """Messages of a game's streams that came twice, other than a snapshot at a new start."""
         self.repeated: Counter[str] = Counter()
         """Calls sent again and streams taken up anew: how often each, with the reason."""
-        self._clients = {name: Client(settings.address(name), settings, token) for name in SERVICES}
+        self._clients = {
+            name: Client(settings.address(name), settings, token, service=name) for name in SERVICES
+        }
 
     def stub(self, service: str, make: Callable[[Any], R]) -> R:
         """A stub on the service's channel."""

@@ -21,6 +21,7 @@ from services.runtime.tokens import Issues
 
 Q = TypeVar("Q")
 R = TypeVar("R")
+_OUR_FAULT = ("ROLE_NOT_ALLOWED", "CERTIFICATE_MISMATCH")
 
 
 class Client:
@@ -28,6 +29,7 @@ class Client:
 
     `token` gives the token to send, or None for none. `timeout_ms` bounds each unary call. Stubs
     are made on `channel`: `client.call(WalletServiceStub(client.channel).GetAccount, request)`.
+    `service` is the name that its certificate must bear (`connection.py`).
     """
 
     def __init__(
@@ -36,8 +38,9 @@ class Client:
         settings: Settings,
         token: Callable[[], str | None] = lambda: None,
         timeout_ms: int | None = None,
+        service: str | None = None,
     ) -> None:
-        self.channel = open_channel(address, settings)
+        self.channel = open_channel(address, settings, service)
         self._token = token
         self._timeout_ms = settings.peer_timeout_ms if timeout_ms is None else timeout_ms
 
@@ -115,11 +118,12 @@ class ServiceClient(Client):
         request: Q,
         timeout_ms: int | None = None,
     ) -> R:
-        """As `Client.call`; UNAUTHENTICATED and ROLE_NOT_ALLOWED become UNAVAILABLE PEER_FAILED."""
+        """As `Client.call`; UNAUTHENTICATED and what is wrong with us become UNAVAILABLE
+        PEER_FAILED."""
         try:
             return await super().call(method, request, timeout_ms)
         except Refused as refused:
-            if refused.kind is Kind.UNAUTHENTICATED or refused.reason == "ROLE_NOT_ALLOWED":
+            if refused.kind is Kind.UNAUTHENTICATED or refused.reason in _OUR_FAULT:
                 raise Refused(
                     Kind.UNAVAILABLE,
                     "PEER_FAILED",
@@ -165,7 +169,9 @@ class Peers:
             raise ValueError(f"no service {service}")
         if service not in self._clients:
             address = self._settings.address(service)
-            self._clients[service] = ServiceClient(address, self._settings, self._token)
+            self._clients[service] = ServiceClient(
+                address, self._settings, self._token, service=service
+            )
         return self._clients[service]
 
     async def close(self) -> None:

@@ -1,9 +1,9 @@
 """The one server interceptor: everything every RPC needs, in one place and in this order.
 
-Request id → drain → access row and token → rate limit → size, decoding and field checks → deadline
-→ the handler → errors to `google.rpc.Status` → one log line and the metrics. A stream ends with the
-token it was asked for with; its client goes on under a fresh one. Requests are decoded here and not
-by the transport, because its own errors would carry the text of exceptions to the client.
+Request id → drain → token, certificate, access row → rate limit → size, decoding and field checks →
+deadline → the handler → errors to `google.rpc.Status` → one log line and the metrics. A stream ends
+with the token it was asked for with; its client goes on under a fresh one. Requests are decoded
+here and not by the transport: its own errors would carry the text of exceptions to the client.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError, Message
 
 from services.kernel.errors import Kind, Refused, unavailable
 from services.runtime import call as calls
-from services.runtime import log, metrics, origin
+from services.runtime import identity, log, metrics, origin
 from services.runtime.auth import ANYONE, Access, Caller, Role
 from services.runtime.call import Call
 from services.runtime.drain import Drain
@@ -59,6 +59,7 @@ class Gate(grpc.aio.ServerInterceptor):
         self._verifier = verifier
         self._access = access
         self._drain = drain
+        self._certified = settings.tls_cert_file is not None
         self._proxies = origin.networks(settings.trusted_proxies)
         callers_max = settings.rate_callers_max
         self._callers = RateLimit(
@@ -211,6 +212,8 @@ class Gate(grpc.aio.ServerInterceptor):
             raise _draining()
         call.address = origin.address(context, self._proxies)
         call.caller = self._identify(row, context, call.address)
+        if self._certified and call.caller.role is not Role.PUBLIC:
+            identity.agree(call.caller, identity.shown(context))
         row.check(call.caller)
         if row.limited:
             self._spend(call.caller, call.address, row.cost)

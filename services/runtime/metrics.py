@@ -109,6 +109,11 @@ SERVING = _gauge("kozyr_health_serving", "Whether the process says SERVING: 1, o
 CHECKS_FAILED = _counter(
     "kozyr_health_checks_failed_total", "Health checks that failed.", check=CHECKS
 )
+CERTIFICATE_LEFT = _gauge(
+    "kozyr_tls_certificate_left_seconds",
+    "How long the process's own certificate is good for; below zero it has ended.",
+    service=SERVICES,
+)
 METHODS = (*ACCESS, UNKNOWN_METHOD)
 CALLS = _counter(
     "kozyr_rpc_calls_total", "Calls and streams that ended.", method=METHODS, code=CODES

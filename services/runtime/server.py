@@ -9,6 +9,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from pydantic import ValidationError
 from services.runtime import log, metrics
 from services.runtime.access import ACCESS
 from services.runtime.auth import Access
+from services.runtime.certificates import Certificates
 from services.runtime.clients import Peers
 from services.runtime.database import DatabaseInUse
 from services.runtime.drain import Drain
@@ -111,6 +113,7 @@ async def running(
     """
     drain = Drain()
     ring, seal_key = _keys(name, settings)
+    certificates = _certificates(settings)
     verifier = Verifier(ring, settings.clock_skew_ms)
     peers = Peers(settings, RingSigner(name, ring))
     service = await compose(Process(name, settings, drain, seal_key, peers, ring))
@@ -123,10 +126,10 @@ async def running(
         health_pb2_grpc.add_HealthServicer_to_server(health, server)
         shown = [*names, grpc_health.SERVICE_NAME, reflection.SERVICE_NAME]
         reflection.enable_server_reflection(shown, server)
-        host, port = _listen(server, settings.listen(name))
+        host, port = _listen(server, settings.listen(name), certificates)
         probed = _probed(settings, gate, health)
         metrics.BUILD.of(release(), name).set(1)
-        exposition = Exposition(service.readings)
+        exposition = Exposition((*service.readings, *_ends(name, certificates)))
         metrics_port = await _expose(exposition, settings)
         await health.refresh()
         await server.start()
@@ -226,9 +229,39 @@ def _keys(name: str, settings: Settings) -> tuple[Keyring, bytes]:
         raise CannotStart(f"keys of {name} in {folder}: {error}") from error
 
 
-def _listen(server: grpc.aio.Server, address: str) -> tuple[str, int]:
+def _certificates(settings: Settings) -> Certificates | None:
+    """What the service shows and whom it believes, where it speaks TLS."""
+    if settings.tls_ca_file is None:
+        return None
+    if settings.tls_cert_file is None:
+        raise CannotStart(
+            "KOZYR_TLS_CERT_FILE is missing: a service needs a certificate of its own"
+        )
+    try:
+        return Certificates(settings)
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"certificate: {error}") from error
+
+
+def _ends(name: str, certificates: Certificates | None) -> tuple[Reading, ...]:
+    """Says how long the service's own certificate is good for, where it has one."""
+    if certificates is None:
+        return ()
+
+    async def read() -> None:
+        left = certificates.current().ends_at - time.time()
+        metrics.CERTIFICATE_LEFT.of(name).set(left)
+
+    return (read,)
+
+
+def _listen(
+    server: grpc.aio.Server, address: str, certificates: Certificates | None = None
+) -> tuple[str, int]:
     host, _, _ = address.rpartition(":")
     try:
+        if certificates is not None:
+            return host, server.add_secure_port(address, certificates.for_server())
         return host, server.add_insecure_port(address)
     except RuntimeError as error:
         raise CannotStart(f"cannot listen on {address}; is it taken?") from error

@@ -83,6 +83,16 @@ class Settings(SignInSettings):
     game_address: str | None = Field(default=None, description="Where others reach game.")
     ai_address: str | None = Field(default=None, description="Where others reach ai.")
     wallet_address: str | None = Field(default=None, description="Where others reach wallet.")
+    tls_cert_file: Path | None = Field(
+        default=None,
+        description="This process's certificate, PEM; with it services speak TLS alone.",
+    )
+    tls_key_file: Path | None = Field(default=None, description="The key of that certificate, PEM.")
+    tls_ca_file: Path | None = Field(
+        default=None,
+        description="Authorities that others' certificates must be from, PEM; alone it serves "
+        "clients of a service that asks for no certificate (the edge).",
+    )
 
     lobby_database_url: SecretStr | None = Field(
         default=None, description="Database of lobby; default SQLite in the data folder."
@@ -378,6 +388,16 @@ class Settings(SignInSettings):
             raise ValueError("deadline_default_ms <= deadline_max_ms")
         if self.request_max_bytes > self.message_max_bytes:
             raise ValueError("request_max_bytes <= message_max_bytes")
+        return self
+
+    @model_validator(mode="after")
+    def _certificate_is_whole(self) -> Self:
+        own = {"tls_cert_file": self.tls_cert_file, "tls_key_file": self.tls_key_file}
+        if any(own.values()):
+            for name, file in (own | {"tls_ca_file": self.tls_ca_file}).items():
+                if file is None:
+                    given = ", ".join(f"KOZYR_{n.upper()}" for n, f in own.items() if f)
+                    raise ValueError(f"KOZYR_{name.upper()} is missing, which goes with {given}")
         return self
 
     def keys(self) -> Path:

@@ -181,8 +181,25 @@ def _unpack(status: Status) -> tuple[ErrorInfo | None, tuple[FieldProblem, ...],
 def _without_details(code: grpc.StatusCode, kind: Kind, message: str) -> Refused:
     match kind:
         case Kind.UNAVAILABLE:
-            return unavailable("PEER_UNAVAILABLE", "the service cannot be reached")
+            return _unreached(message)
         case Kind.EXPIRED:
             return Refused(kind, "DEADLINE_EXCEEDED", "no answer in time")
         case _:
             return Refused(kind, code.name, message)
+
+
+_HUNG_UP = ("Socket closed", "reset by peer", "Broken pipe", "Endpoint closing")
+
+
+def _unreached(message: str) -> Refused:
+    """Why a service cannot be reached, in words; grpc tells it in a text alone."""
+    if "handshake failed" in message or "verification" in message.lower():
+        why = "it shows no certificate of its name that is believed here (KOZYR_TLS_CA_FILE)"
+    elif "connect" in message and any(word in message for word in _HUNG_UP):
+        why = (
+            "it hung up at once: it may speak TLS, to those alone who show a certificate that it "
+            "believes (KOZYR_TLS_CA_FILE, KOZYR_TLS_CERT_FILE, KOZYR_TLS_KEY_FILE)"
+        )
+    else:
+        return unavailable("PEER_UNAVAILABLE", "the service cannot be reached")
+    return unavailable("PEER_UNAVAILABLE", f"the service cannot be reached: {why}")

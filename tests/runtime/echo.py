@@ -167,8 +167,14 @@ def token(given: Settings, issuer: str, subject: str, lifetime_ms: int = 60_000)
 class Caller:
     """A client that calls the service's methods by name."""
 
-    def __init__(self, server: Running, given: Settings, token: str | None = None) -> None:
-        self.client = Client(server.address, given, lambda: token)
+    def __init__(
+        self,
+        server: Running,
+        given: Settings,
+        token: str | None = None,
+        service: str | None = None,
+    ) -> None:
+        self.client = Client(server.address, given, lambda: token, service=service)
 
     async def unary(self, name: str, request: RequestInfo | None = None) -> RequestInfo:
         """Call a unary method; raises Refused."""

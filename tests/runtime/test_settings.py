@@ -53,6 +53,8 @@ def test_an_address_for_others_may_differ() -> None:
         {"lobby_listen": "x:70000"}, {"log_level": "loud"}, {"drain_grace_ms": -1},
         {"rate_per_second": 0}, {"turn_time_min_ms": 50_000}, {"deadline_default_ms": 61_000},
         {"request_max_bytes": 2**20, "message_max_bytes": 2**16}, {"no_such_setting": 1},
+        {"tls_key_file": "k"}, {"tls_cert_file": "c", "tls_ca_file": "a"},
+        {"tls_cert_file": "c", "tls_key_file": "k"},
     ],
 )  # fmt: skip
 def test_bad_settings_are_refused(changes: dict[str, Any]) -> None:
@@ -78,3 +80,15 @@ def test_durations_and_sizes_carry_their_unit() -> None:
     for name in Settings.model_fields:
         if any(word in name.split("_") for word in words):
             assert name.endswith("_ms")
+
+
+@pytest.mark.parametrize("missing", ["tls_cert_file", "tls_key_file", "tls_ca_file"])
+def test_a_certificate_is_whole_or_none(missing: str) -> None:
+    """What is missing is named; authorities alone are for clients."""
+    given: dict[str, Any] = dict.fromkeys(("tls_cert_file", "tls_key_file", "tls_ca_file"), "file")
+    assert Settings(**given).tls_cert_file == Path("file")
+    del given[missing]
+    with pytest.raises(ValidationError) as caught:
+        Settings(**given)
+    assert f"KOZYR_{missing.upper()} is missing" in "".join(setting_problems(caught.value))
+    assert Settings(tls_ca_file=Path("file")).tls_cert_file is None

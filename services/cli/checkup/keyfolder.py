@@ -113,7 +113,7 @@ async def published(settings: Settings) -> Symptom:
     """Whether lobby publishes the keys that this folder has: services that were given others
     refuse each other's tokens."""
     check = "published keys"
-    client = Client(settings.address("lobby"), settings, timeout_ms=PATIENCE_MS)
+    client = Client(settings.address("lobby"), settings, timeout_ms=PATIENCE_MS, service="lobby")
     differ = []
     try:
         here = load_public(settings.keys())

@@ -10,17 +10,23 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from kozyr.lobby.v1 import lobby_pb2, lobby_pb2_grpc
 
 from engines.rulebook import CURRENT
+from services.cli.checkup import handshake
 from services.cli.checkup.symptoms import Symptom, bad, ok, warn
 from services.kernel.errors import Kind, Refused
 from services.runtime import access
 from services.runtime.clients import Client
+from services.runtime.connection import connect
 from services.runtime.settings import SERVICES, Settings
 from services.runtime.status import from_rpc_error
 
 PATIENCE_MS = 3_000
 SERVING = HealthCheckResponse.SERVING
 UNKNOWN = "SERVICE_UNKNOWN"
-PLAIN = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0))
+BARE: tuple[tuple[str, str | int], ...] = (
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_retries", 0),
+)
+SEE = "see `certificates`"
 PARTS: Mapping[str, tuple[str, ...]] = {
     name: tuple(sorted({method.split("/")[1] for method in methods}))
     for name, methods in {
@@ -49,18 +55,17 @@ async def _service(settings: Settings, name: str) -> tuple[Symptom, bool]:
     Channels that calls go over lead to healthy processes alone; this one leads to any.
     """
     check, address = f"service {name}", settings.address(name)
-    async with grpc.aio.insecure_channel(address, PLAIN) as channel:
+    try:
+        opened = connect(address, settings, name, BARE)
+    except Refused:
+        return bad(check, f"{address} was not asked: our certificates cannot be read", SEE), False
+    async with opened as channel:
         health: Any = HealthStub(channel)
         try:
             whole = await _status(health, "")
             parts = [part for part in PARTS[name] if await _status(health, part) is None]
         except Refused as refused:
-            return bad(
-                check,
-                f"{address} does not answer ({refused.reason})",
-                f"start it (`kozyr serve {name}`), its log says why it ended; if it is elsewhere, "
-                f"name where: KOZYR_{name.upper()}_ADDRESS or --{name}-address",
-            ), False
+            return await _silent(settings, name, refused), False
     if len(parts) == len(PARTS[name]):
         return bad(
             check,
@@ -83,6 +88,39 @@ async def _service(settings: Settings, name: str) -> tuple[Symptom, bool]:
     return ok(check, f"{address} serves"), True
 
 
+async def _silent(settings: Settings, name: str, refused: Refused) -> Symptom:
+    """What there is to do about a service that does not answer."""
+    check, address = f"service {name}", settings.address(name)
+    shown = await handshake.shown(address)
+    if shown is None and settings.tls_ca_file is not None and await handshake.listens(address):
+        return bad(
+            check,
+            f"{address} speaks no TLS",
+            f"give {name} a certificate (deploy/README.md, Certificates), or unset "
+            "KOZYR_TLS_CA_FILE here",
+        )
+    if shown is not None and settings.tls_ca_file is None:
+        return bad(
+            check,
+            f"{address} speaks TLS",
+            "give us its authority and a certificate of our own: KOZYR_TLS_CA_FILE, "
+            "KOZYR_TLS_CERT_FILE, KOZYR_TLS_KEY_FILE",
+        )
+    if shown is not None:
+        return bad(
+            check,
+            f"{address} does not take our certificate, or we not its: it shows {shown}",
+            "both must be of an authority that the other trusts, must not have ended, and its must "
+            f"bear the name {name}; see `certificates`",
+        )
+    return bad(
+        check,
+        f"{address} does not answer ({refused.reason})",
+        f"start it (`kozyr serve {name}`), its log says why it ended; if it is elsewhere, "
+        f"name where: KOZYR_{name.upper()}_ADDRESS or --{name}-address",
+    )
+
+
 async def _status(health: Any, name: str) -> int | None:
     """What the health of a name is, None for no such name; raises Refused where nobody answers."""
     try:
@@ -99,7 +137,7 @@ async def _status(health: Any, name: str) -> int | None:
 
 async def _rules(settings: Settings) -> Symptom:
     """Whether new games are opened by the rules that this program knows as the present ones."""
-    client = Client(settings.address("lobby"), settings, timeout_ms=PATIENCE_MS)
+    client = Client(settings.address("lobby"), settings, timeout_ms=PATIENCE_MS, service="lobby")
     try:
         stub: Any = lobby_pb2_grpc.LobbyServiceStub(client.channel)
         answer = await client.call(stub.ListVariants, lobby_pb2.ListVariantsRequest())

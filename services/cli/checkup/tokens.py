@@ -135,7 +135,7 @@ def _off(check: str, name: str, how: str) -> Symptom:
 async def _refusal(settings: Settings, name: str, token: str) -> Refused | None:
     """Why a service turns a token away; None if it does not, whatever it answers."""
     make, method, request = ASKED[name]
-    client = Client(settings.address(name), settings, lambda: token, PATIENCE_MS)
+    client = Client(settings.address(name), settings, lambda: token, PATIENCE_MS, name)
     try:
         await client.call(getattr(make(client.channel), method), request)
     except Refused as refused:
