@@ -17,7 +17,7 @@ FORBIDDEN_NAMES = {
 }
 BINARY = {".bin", ".binpb", ".db", ".gz", ".png", ".sqlite"}
 SERVICE_MODULES = {"server.py", "servicer.py"}
-CALLED_BY_NAME = {"intercept_service", "redirect_request", "render_line"} | {
+CALLED_BY_NAME = {"intercept_service", "on_end", "redirect_request", "render_line"} | {
     *("on_canvas_picked", "on_click", "on_key", "on_mouse_scroll_down", "on_mouse_scroll_up"),
     *("on_paste", "on_resize", "on_screen_resume"),
 }

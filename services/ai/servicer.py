@@ -8,7 +8,7 @@ from kozyr.ai.v1.ai_pb2_grpc import AiServiceServicer
 
 from services.ai import requests, views
 from services.ai.minds import Minds
-from services.runtime import metrics
+from services.runtime import metrics, traces
 from services.runtime.call import note
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -27,7 +27,8 @@ class AiServicer(AiServiceServicer):
         note(game=requests.read_game_id(request))
         question = requests.read_question(request)
         player = requests.read_asker(request)
-        thought = await self._minds.think(question, player)
+        with traces.step("think"):
+            thought = await self._minds.think(question, player)
         bots = metrics.THOUGHTS.of(question.game, thought.level.name.lower())
         bots.observe(thought.took_us / 1e6)
         return views.show_thought(question.game, thought)

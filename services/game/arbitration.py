@@ -76,7 +76,7 @@ class Disputes:
         texts: Texts,
         key: bytes,
         alone_chips: int,
-        expect: Callable[[Plan], None] = lambda plan: None,
+        expect: Callable[[UUID, Plan], None] = lambda stream, plan: None,
     ) -> None:
         self._store = store
         self._games = games
@@ -85,7 +85,9 @@ class Disputes:
         self._key = key
         self._alone_chips = alone_chips
         self._opening: WeakValueDictionary[tuple[UUID, str], asyncio.Lock] = WeakValueDictionary()
-        self.streams = Streams(store, DECIDER, published=lambda change: expect(change.plan))
+        self.streams = Streams(
+            store, DECIDER, published=lambda change: expect(change.stream, change.plan)
+        )
 
     async def open(
         self, request: audit_pb2.OpenDisputeRequest, caller: Caller, version: int

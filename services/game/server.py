@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 import grpc
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -163,8 +164,8 @@ async def compose_games(process: Process, engine: AsyncEngine, store: SqlStore) 
     games = Games(store, decider(pace), feed, outages, cached=settings.games_cached)
     peers, texts = Peers(process.peers), Texts(engine)
 
-    def expect(plan: Plan) -> None:
-        worker.expect(plan)
+    def expect(stream: UUID, plan: Plan) -> None:
+        worker.expect(stream, plan)
 
     alone = settings.ruling_alone_chips
     disputes = Disputes(store, games, peers, texts, process.seal_key, alone, expect)
@@ -182,8 +183,9 @@ async def compose_games(process: Process, engine: AsyncEngine, store: SqlStore) 
         concurrency=WORK_AT_ONCE,
         lease_ms=settings.due_lease_ms,
         elsewhere=(UNKNOWN_RULES,),
+        tracing=process.tracing,
     )
-    games.on_change(lambda change: worker.expect(change.plan))
+    games.on_change(lambda change: worker.expect(change.stream, change.plan))
     tasks: dict[str, Callable[[], Awaitable[None]]] = {
         **supervised(process.drain, feed=feed, due=worker),
         "lifeline": outages.keep_alive,

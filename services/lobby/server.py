@@ -180,7 +180,7 @@ def compose_tables(
     def published(change: Change[Table]) -> None:
         feed.published(change.stream, change.after.version)
         directory.published(change.stream, change.after.state)
-        worker.expect(change.plan)
+        worker.expect(change.stream, change.plan)
 
     limits = Limits(settings.table_idle_ms, settings.table_unready_ms)
     streams = Streams(store, decider(limits), published=published)
@@ -233,6 +233,7 @@ def compose_work(
         lease_ms=process.settings.due_lease_ms,
         retry_ms=pace.retry_ms,
         retry_max_ms=pace.retry_max_ms,
+        tracing=process.tracing,
     )
 
 

@@ -3,6 +3,7 @@
 import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from services.kernel.errors import Kind, Refused, denied
@@ -11,11 +12,14 @@ from services.runtime import validate
 from services.runtime.auth import ANYONE, Caller, Role
 from services.runtime.origin import NOWHERE
 
+if TYPE_CHECKING:
+    from services.runtime.spans import Span
+
 
 @dataclass(slots=True)
 class Call:
     """One RPC while it runs: `address` is where it comes from (`origin.py`), `deadline` on the
-    monotonic clock, in seconds."""
+    monotonic clock, in seconds, `span` its part of a trace, where it is traced."""
 
     method: str
     request_id: str
@@ -27,6 +31,7 @@ class Call:
     table: str | None = None
     version: int | None = None
     address: str = NOWHERE
+    span: "Span | None" = None
     started: float = field(default_factory=time.monotonic)
 
     def remaining_ms(self) -> int | None:

@@ -14,6 +14,7 @@ import grpc
 
 from services.kernel.errors import Kind, Refused
 from services.runtime import call as calls
+from services.runtime import traces
 from services.runtime.connection import open_channel
 from services.runtime.settings import SERVICES, Settings
 from services.runtime.status import from_rpc_error
@@ -55,10 +56,11 @@ class Client:
         Inside an RPC the time its own caller has left bounds the call too.
         """
         timeout = self._seconds(timeout_ms)
-        try:
-            return await method(request, timeout=timeout, metadata=self._metadata())
-        except grpc.aio.AioRpcError as error:
-            raise from_rpc_error(error) from None
+        with traces.calling(request):
+            try:
+                return await method(request, timeout=timeout, metadata=self._metadata())
+            except grpc.aio.AioRpcError as error:
+                raise from_rpc_error(error) from None
 
     async def stream(
         self,
@@ -106,6 +108,9 @@ class Client:
         call = calls.current()
         if call is not None:
             metadata.add("x-request-id", call.request_id)
+        header = traces.header()
+        if header is not None:
+            metadata.add(traces.HEADER, header)
         return metadata
 
 

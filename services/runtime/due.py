@@ -12,14 +12,18 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
 
 from services.kernel.envelope import Claimed, Plan
 from services.kernel.errors import Refused
-from services.runtime import metrics
+from services.runtime import metrics, traces
 from services.runtime.store.api import Store, StoreUnavailable
+
+if TYPE_CHECKING:
+    from services.runtime.spans import Tracing
 
 log = structlog.get_logger(__name__)
 
@@ -62,6 +66,7 @@ class DueWorker:
         retry_max_ms: int = 30_000,
         chance: Callable[[], float] = random.random,
         elsewhere: Collection[str] = (),
+        tracing: "Tracing | None" = None,
     ) -> None:
         self._store = store
         self._handler = handler
@@ -73,6 +78,7 @@ class DueWorker:
         self._retry_max_ms = retry_max_ms
         self._chance = chance
         self._elsewhere = elsewhere
+        self._tracing = tracing
         self._left: OrderedDict[UUID, None] = OrderedDict()
         self._woken = asyncio.Event()
         self._stopping = False
@@ -94,10 +100,12 @@ class DueWorker:
             self._next_at = at
             self._woken.set()
 
-    def expect(self, plan: Plan) -> None:
-        """Says what an append made by this process asks for."""
+    def expect(self, stream: UUID, plan: Plan) -> None:
+        """Says what an append to a stream, made by this process, asks for."""
         if plan.due:
             self.wake(min(work.after_ms for work in plan.due))
+            if self._tracing is not None:
+                self._tracing.expect(stream, plan.due)
 
     @property
     def healthy(self) -> bool:
@@ -190,9 +198,12 @@ class DueWorker:
         }
         after_ms, outcome = self._backoff_ms(claimed.attempts), "failed"
         try:
-            async with asyncio.timeout(self._lease_ms * 0.8 / 1_000):
-                await self._handler(claimed.kind, claimed)
+            with traces.NOTHING if self._tracing is None else self._tracing.working(claimed):
+                async with asyncio.timeout(self._lease_ms * 0.8 / 1_000):
+                    await self._handler(claimed.kind, claimed)
             await self._store.drop(claimed)
+            if self._tracing is not None:
+                self._tracing.worked(claimed)
             metrics.DUE_WORKED.of(claimed.kind, "done").inc()
             return
         except Refused as refused:

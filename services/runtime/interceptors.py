@@ -13,14 +13,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
 from services.kernel.errors import Kind, Refused, unavailable
 from services.runtime import call as calls
-from services.runtime import identity, log, metrics, origin
+from services.runtime import identity, log, metrics, origin, traces
 from services.runtime.auth import ANYONE, Access, Caller, Role
 from services.runtime.call import Call
 from services.runtime.drain import Drain
@@ -29,6 +29,9 @@ from services.runtime.settings import Settings
 from services.runtime.status import Answer, fault, refusal, to_answer
 from services.runtime.tokens import Verifier, expired
 from services.runtime.validate import check_message
+
+if TYPE_CHECKING:
+    from services.runtime.spans import Tracing
 
 REQUEST_ID = "x-request-id"
 AUTHORIZATION = "authorization"
@@ -53,13 +56,19 @@ class Gate(grpc.aio.ServerInterceptor):
     """Stands before every handler of a server. `access` maps full method names to their rows."""
 
     def __init__(
-        self, settings: Settings, verifier: Verifier, access: Mapping[str, Access], drain: Drain
+        self,
+        settings: Settings,
+        verifier: Verifier,
+        access: Mapping[str, Access],
+        drain: Drain,
+        tracing: "Tracing | None" = None,
     ) -> None:
         self._settings = settings
         self._verifier = verifier
         self._access = access
         self._drain = drain
         self._certified = settings.tls_cert_file is not None
+        self._tracing = tracing
         self._proxies = origin.networks(settings.trusted_proxies)
         callers_max = settings.rate_callers_max
         self._callers = RateLimit(
@@ -214,6 +223,9 @@ class Gate(grpc.aio.ServerInterceptor):
         call.caller = self._identify(row, context, call.address)
         if self._certified and call.caller.role is not Role.PUBLIC:
             identity.agree(call.caller, identity.shown(context))
+        if self._tracing is not None and row.limited:
+            headers = _metadata(context, traces.HEADER)
+            call.span = self._tracing.serving(call, headers[0] if headers else None)
         row.check(call.caller)
         if row.limited:
             self._spend(call.caller, call.address, row.cost)
@@ -340,6 +352,8 @@ class Gate(grpc.aio.ServerInterceptor):
             table=call.table,
             version=call.version,
         )
+        if call.span is not None:
+            call.span.served(call, code)
 
 
 async def _send(replies: Any, context: Context) -> None:

@@ -17,6 +17,7 @@ import orjson
 import structlog
 
 from services.runtime import call as calls
+from services.runtime import traces
 from services.runtime.settings import LogFormat
 
 WITHHELD = "<withheld>"
@@ -25,12 +26,12 @@ TEXT_MAX = 300
 
 ALLOWED = frozenset({
     *("event", "level", "time", "service", "logger", "error", "trace", "hint"),
-    *("method", "code", "reason", "ms", "request_id", "subject", "role", "peer", "limit"),
+    *("method", "code", "reason", "ms", "request_id", "trace_id", "subject", "role", "peer"),
     *("game", "table", "account", "version", "seat", "turn", "deal", "rules", "kind", "key"),
     *("transfer", "reservation", "bot", "bot_level", "dispute", "attempts", "count"),
     *("address", "port", "pid", "check", "task", "state", "signal", "path", "setting"),
     *("database", "schema", "after_ms", "late_ms", "batch", "migration"),
-    *("stream", "worker", "problem", "session"),
+    *("stream", "worker", "problem", "session", "limit"),
 })  # fmt: skip
 """Keys that may be logged. A new key is a decision: it must never carry a secret."""
 
@@ -102,10 +103,12 @@ def _name(service: str) -> Any:
 def _call(
     _logger: object, _method: str, line: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """What is logged while a call is served carries the call's request id."""
-    call = calls.current()
+    """What is logged while a call is served carries the call's request id, and its trace's."""
+    call, span = calls.current(), traces.current()
     if call is not None:
         line.setdefault("request_id", call.request_id)
+    if span is not None:
+        line["trace_id"] = span.trace_id
     return line
 
 

@@ -123,6 +123,12 @@ CALL_SECONDS = _histogram(
 )
 STREAMS = _gauge("kozyr_rpc_streams", "Streams that are open.", method=METHODS)
 
+SPANS = _counter(
+    "kozyr_traces_spans_total",
+    "Spans that were made: sent, failed to be sent, dropped because the queue was full.",
+    outcome=("sent", "failed", "dropped"),
+)
+
 # ------------------------------------------------------------------ the event store: lobby and game
 
 APPENDS = _counter(

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import grpc
 import orjson
@@ -22,7 +23,7 @@ from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from pydantic import ValidationError
 
-from services.runtime import log, metrics
+from services.runtime import log, metrics, traces
 from services.runtime.access import ACCESS
 from services.runtime.auth import Access
 from services.runtime.certificates import Certificates
@@ -38,6 +39,9 @@ from services.runtime.release import release
 from services.runtime.settings import EventLoop, Settings
 from services.runtime.tokens import RingSigner, Verifier
 
+if TYPE_CHECKING:
+    from services.runtime.spans import Tracing
+
 METADATA_MAX_BYTES = 8_192
 ISSUES_FOR_PLAYERS = "lobby"
 COLLECTED_AFTER = (10_000, 10, 10)
@@ -47,8 +51,8 @@ default of 700 looks several times a call, and finds nothing."""
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What every service is given: settings, shutdown, its sealing key, the other services, and
-    the keys that sign and verify."""
+    """What every service is given: settings, shutdown, its sealing key, the other services, the
+    keys that sign and verify, and what traces it, if it is traced."""
 
     name: str
     settings: Settings
@@ -56,6 +60,7 @@ class Process:
     seal_key: bytes
     peers: Peers
     keyring: Keyring
+    tracing: "Tracing | None" = None
 
 
 async def _nothing() -> None:
@@ -116,11 +121,12 @@ async def running(
     certificates = _certificates(settings)
     verifier = Verifier(ring, settings.clock_skew_ms)
     peers = Peers(settings, RingSigner(name, ring))
-    service = await compose(Process(name, settings, drain, seal_key, peers, ring))
+    tracing = traces.start(name, settings)
+    service = await compose(Process(name, settings, drain, seal_key, peers, ring, tracing))
     try:
         names = [s.full_name for file in service.files for s in file.services_by_name.values()]
         health = Health(names, service.checks)
-        gate = Gate(settings, verifier, access, drain)
+        gate = Gate(settings, verifier, access, drain, tracing)
         server = grpc.aio.server(interceptors=[gate], options=_options(settings))
         service.add(server)
         health_pb2_grpc.add_HealthServicer_to_server(health, server)
@@ -155,6 +161,8 @@ async def running(
     finally:
         await service.close()
         await peers.close()
+        if tracing is not None:
+            await tracing.close()
 
 
 async def serve(

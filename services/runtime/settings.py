@@ -13,6 +13,7 @@ from pydantic_settings import SettingsConfigDict
 
 from services.runtime.origin import networks
 from services.runtime.sign_in_settings import SignInSettings
+from services.runtime.trace_settings import TraceSettings
 
 SERVICES = ("lobby", "game", "ai", "wallet")
 """The four services, by the names used in addresses, keys and access rows."""
@@ -33,7 +34,7 @@ class EventLoop(StrEnum):
     ASYNCIO = "asyncio"
 
 
-class Settings(SignInSettings):
+class Settings(SignInSettings, TraceSettings):
     """Everything a process can be told from outside, with its default and bounds."""
 
     model_config = SettingsConfigDict(
@@ -423,7 +424,8 @@ class Settings(SignInSettings):
 def settings_table() -> str:
     """All settings as a Markdown table: variable, default, meaning."""
     lines = ["| Variable | Default | Meaning |", "|---|---|---|"]
-    own_first = sorted(Settings.model_fields, key=SignInSettings.model_fields.__contains__)
+    apart = (SignInSettings.model_fields, TraceSettings.model_fields)
+    own_first = sorted(Settings.model_fields, key=lambda name: [name in part for part in apart])
     for name in own_first:
         field = Settings.model_fields[name]
         default = "–" if field.default is None else f"`{field.default}`"

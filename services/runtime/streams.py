@@ -19,6 +19,7 @@ from engines.records import maker
 from services.kernel.decider import Decider, fold
 from services.kernel.envelope import Append, Appended, Plan, Recorded, appends
 from services.kernel.errors import Kind, Refused, invalid, precondition, unavailable
+from services.runtime import traces
 from services.runtime.status import damaged
 from services.runtime.store.api import (
     Conflict,
@@ -177,9 +178,10 @@ class Streams(Generic[S, C, E]):
                     loaded = await self._catch_up(stream, None)
                 for _ in range(self._attempts):
                     try:
-                        proposal = self._decide(
-                            stream, loaded, command, request_id, body_hash, metadata, deadline
-                        )
+                        with traces.step("decide"):
+                            proposal = self._decide(
+                                stream, loaded, command, request_id, body_hash, metadata, deadline
+                            )
                     except Refused:
                         newer = loaded if fresh else await self._catch_up(stream, loaded)
                         fresh = True
@@ -191,7 +193,8 @@ class Streams(Generic[S, C, E]):
                             raise
                         return await self._first(loaded, earlier, body_hash)
                     try:
-                        appended = await self._commit(proposal)
+                        with traces.step("append"):
+                            appended = await self._commit(proposal)
                     except Conflict:
                         loaded, fresh = await self._overtaken(stream, loaded), True
                         continue

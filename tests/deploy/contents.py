@@ -191,7 +191,7 @@ def _folders(cluster: Cluster, workload: Workload, volumes: Mapping[str, Object]
 
 def addresses(cluster: Cluster) -> Iterator[str]:
     """An address names a service's replicas one by one, and a port that it has; who comes through
-    the edge is told apart."""
+    the edge is told apart; traces are sent to the collector, where there is one."""
     for workload in cluster.workloads():
         for container in workload.containers:
             given = cluster.environment(workload, container) if workload.ours(container) else {}
@@ -210,6 +210,10 @@ def addresses(cluster: Cluster) -> Iterator[str]:
         given = cluster.environment(workload, workload.main)
         if behind and not given.get("KOZYR_TRUSTED_PROXIES"):
             yield f"{workload.where}: takes the edge for the caller of all calls"
+        collector = cluster.find("Service", "collector")
+        sent_to = f"http://collector:{collector['spec']['ports'][0]['port']}" if collector else None
+        if workload.name in SERVICES and given.get("KOZYR_OTLP_ENDPOINT") != sent_to:
+            yield f"{workload.where}: sends its traces where no collector is"
 
 
 def migrations(cluster: Cluster) -> Iterator[str]:

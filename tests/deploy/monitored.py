@@ -1,19 +1,15 @@
 """What the component `monitoring` asks Prometheus, and production with it."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 from prometheus_client import Counter, Histogram
 
 from services.runtime.metrics import FAMILIES, OTHER
-from tests.deploy.objects import ROOT, Object, kubectl
+from tests.deploy.objects import ROOT, Object, prod_with
 
 COMPONENT = ROOT / "deploy" / "components" / "monitoring"
 FUNCTIONS = frozenset({
@@ -27,23 +23,9 @@ SELECTOR = re.compile(r"([a-z_]+)(?:\{([^}]*)\})?")
 MATCHER = re.compile(r'(\w+)(=~|!=|=)"([^"]*)"')
 
 
-@cache
-def rendered() -> str:
-    """Production with the component."""
-    with TemporaryDirectory() as folder:
-        deploy = os.path.relpath(ROOT / "deploy", Path(folder).resolve())
-        (Path(folder) / "kustomization.yaml").write_text(
-            f"namespace: kozyr\n"
-            f"resources: [{deploy}/overlays/prod]\n"
-            f"components: [{deploy}/components/monitoring]\n",
-            "utf-8",
-        )
-        return kubectl("kustomize", folder)
-
-
 def objects() -> list[Object]:
-    """Its objects, to be changed at will."""
-    return list(yaml.load_all(rendered(), yaml.CSafeLoader))
+    """Production with the component, to be changed at will."""
+    return prod_with("monitoring")
 
 
 def alerts() -> list[Any]:

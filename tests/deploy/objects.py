@@ -1,6 +1,7 @@
 """The objects that an overlay renders to, and what refers to what among them."""
 
 import copy
+import os
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
@@ -44,6 +46,24 @@ def _read(overlay: str) -> list[Object]:
 def objects_of(overlay: str) -> list[Object]:
     """The objects of an overlay, to be changed at will."""
     return copy.deepcopy(_read(overlay))
+
+
+@cache
+def _read_with(component: str) -> list[Object]:
+    with TemporaryDirectory() as folder:
+        deploy = os.path.relpath(ROOT / "deploy", Path(folder).resolve())
+        (Path(folder) / "kustomization.yaml").write_text(
+            f"namespace: kozyr\n"
+            f"resources: [{deploy}/overlays/prod]\n"
+            f"components: [{deploy}/components/{component}]\n",
+            "utf-8",
+        )
+        return list(yaml.load_all(kubectl("kustomize", folder), yaml.CSafeLoader))
+
+
+def prod_with(component: str) -> list[Object]:
+    """The objects of production with a component that no overlay has, to be changed at will."""
+    return copy.deepcopy(_read_with(component))
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,8 @@ def disruptions(cluster: Cluster) -> Iterator[str]:
 
 
 def draining(cluster: Cluster) -> Iterator[str]:
-    """The time a pod has to go is more than it takes: preStop, then the service's own drain."""
+    """The time a pod has to go is more than it takes: preStop, then the service's own drain, then
+    the last traces."""
     for workload in cluster.of("Deployment"):
         each = Workload(workload)
         stop = each.main.get("lifecycle", {}).get("preStop", {})
@@ -156,7 +157,8 @@ def draining(cluster: Cluster) -> Iterator[str]:
         if each.name in SERVICES:
             settings = _settings(cluster, each)
             drain = (settings.drain_notice_ms, settings.drain_stream_ms, settings.drain_grace_ms)
-            before += Decimal(sum(drain)) / 1000
+            flush_ms = settings.trace_flush_ms if settings.otlp_endpoint else 0
+            before += Decimal(sum(drain) + flush_ms) / 1000
         if each.pod.get("terminationGracePeriodSeconds", 30) < before + MARGIN_S:
             yield f"{each.where}: is killed while it drains, which takes {before} s"
 

@@ -1,16 +1,14 @@
 """What is to be applied to a cluster keeps the rules; each rule sees the faults it is there for."""
 
-import os
+from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
 import pytest
-import yaml
 
 from services.runtime.settings import SERVICES
 from tests.deploy import edges
-from tests.deploy.faults import FAULTS
-from tests.deploy.objects import OVERLAYS, ROOT, Cluster, Object, kubectl, objects_of
+from tests.deploy.faults import FAULTS, Change, get, policy, put, unset
+from tests.deploy.objects import OVERLAYS, Cluster, Object, objects_of, prod_with
 from tests.deploy.policy import RULES
 
 
@@ -23,18 +21,41 @@ def test_an_overlay_keeps_the_rules(overlay: str, rule: str) -> None:
     assert list(RULES[rule](cluster)) == []
 
 
-def test_the_collector_keeps_the_rules(tmp_path: Path) -> None:
+def test_the_collector_keeps_the_rules() -> None:
     """Production with the component `collector`, which no overlay has: everything still holds."""
-    deploy = os.path.relpath(ROOT / "deploy", tmp_path)
-    (tmp_path / "kustomization.yaml").write_text(
-        f"namespace: kozyr\n"
-        f"resources: [{deploy}/overlays/prod]\n"
-        f"components: [{deploy}/components/collector]\n",
-        "utf-8",
-    )
-    objects = list(yaml.safe_load_all(kubectl("kustomize", str(tmp_path))))
+    objects = prod_with("collector")
     assert "collector" in {workload.name for workload in Cluster(objects).workloads()}
     assert {name: found for name, found in findings(objects).items() if found} == {}
+
+
+TRACED: Mapping[str, tuple[str, Change]] = {
+    "nobody sends": ("addresses", lambda o: unset(*services(o), "KOZYR_OTLP_ENDPOINT")),
+    "another port": (
+        "addresses",
+        lambda o: put(*services(o), "KOZYR_OTLP_ENDPOINT", "http://collector:4318"),
+    ),
+    "killed while traces are sent": (
+        "draining",
+        lambda o: put(*services(o), "KOZYR_TRACE_FLUSH_MS", "60000"),
+    ),
+    "no such share": ("variables", lambda o: put(*services(o), "KOZYR_TRACE_SHARE", "1")),
+    "no way to the collector": ("network", lambda o: put(policy(o, "to-collector"), "egress", [])),
+}
+"""Faults of production with the collector."""
+
+
+def services(objects: list[Object]) -> tuple[Object, str]:
+    """Where the settings of all services are."""
+    return get(objects, "ConfigMap", "kozyr"), "data"
+
+
+@pytest.mark.parametrize("fault", TRACED)
+def test_a_fault_of_the_collector_is_seen(fault: str) -> None:
+    """By the rule that it breaks."""
+    rule, change = TRACED[fault]
+    objects = prod_with("collector")
+    change(objects)
+    assert rule in {name for name, found in findings(objects).items() if found}
 
 
 def test_every_rule_has_a_fault() -> None:

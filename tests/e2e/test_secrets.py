@@ -1,4 +1,5 @@
-"""No process logs a secret, and no error repeats one: whole games with everything logged."""
+"""No process logs or traces a secret, and no error repeats one: whole games with everything logged
+and traced."""
 
 import base64
 import json
@@ -19,6 +20,7 @@ from kozyr.lobby.v1 import identity_pb2, lobby_pb2
 from engines.cards import PACK_SIZE, Card, text
 from services.client.player import Player
 from services.runtime.settings import SERVICES
+from tests.collector import Collector, collector
 from tests.e2e.house import House, house, play_out, rules, start, until
 from tests.rpcs import rpcs
 
@@ -28,6 +30,8 @@ WORDS = re.compile(
     re.ASCII,
 )
 """How a card, or a place where hidden cards lie, would read in a line."""
+TRACES = ("trace", "trace_id")
+"""Where in the code, and in which trace, a line was written."""
 MARK = "Zq7xMARKx7qZ"
 
 PASSWORD = "a password of Vera's own"
@@ -36,9 +40,24 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def given(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def given(tmp_path_factory: pytest.TempPathFactory, kept: Collector) -> AsyncIterator[House]:
     """One house for all of it."""
-    async with house(tmp_path_factory.mktemp("secrets"), KOZYR_CLOCK_SKEW_MS="0") as made:
+    folder = tmp_path_factory.mktemp("secrets")
+    settings = {
+        "KOZYR_CLOCK_SKEW_MS": "0",
+        "KOZYR_OTLP_ENDPOINT": f"http://{kept.address}",
+        "KOZYR_TRACE_RATIO": "1",
+        "KOZYR_TRACE_INTERVAL_MS": "50",
+        "KOZYR_TRACE_QUEUE_MAX": "100000",
+    }
+    async with house(folder, **settings) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kept() -> AsyncIterator[Collector]:
+    """What takes the traces."""
+    async with collector() as made:
         yield made
 
 
@@ -63,7 +82,9 @@ async def stored_secrets(given: House, game_id: str) -> list[bytes]:
     return found
 
 
-async def test_whole_games_leave_no_secret_in_any_log(given: House) -> None:
+async def test_whole_games_leave_no_secret_in_any_log_or_trace(
+    given: House, kept: Collector
+) -> None:
     """Azi, Durak and Rami, with seeds of the players, refusals and audits, at level debug."""
     player = await given.player()
     secrets: list[bytes | str] = [player.access_token]
@@ -105,20 +126,34 @@ async def test_whole_games_leave_no_secret_in_any_log(given: House) -> None:
             secrets += [line for line in file.read_text().splitlines() if "--" not in line]
     logs = given.logs()
     assert logs.count('"event":"rpc"') > 100
+    sent = await traced(kept)
     for secret in secrets:
         assert len(secret) >= 10
         for spelling in spellings(secret):
             assert spelling not in logs
+            assert spelling.encode() not in sent
+        assert not isinstance(secret, bytes) or secret not in sent
     for line in filter(None, logs.splitlines()):
         assert not [v for v in _values(line) if WORDS.search(v)], line
+    for each in kept.kept:
+        facts = {k: v for k, v in each.facts.items() if k not in ("kozyr.game", "kozyr.stream")}
+        assert not WORDS.search(f"{each.name} {facts}"), each
     await player.close()
+
+
+async def traced(kept: Collector) -> bytes:
+    """All that was sent to the collector, the last call of all included."""
+    await kept.found("lobby server IdentityService/SignInWithPassword", "kozyr.role", "public")
+    await kept.found("ai internal think")
+    assert len(kept.kept) > 300
+    return b"".join(each.SerializeToString() for each in kept.requests)
 
 
 def _values(line: str) -> Iterator[str]:
     """What a line says, apart from ids, times and where in the code something happened."""
     said = json.loads(line)
     for key, value in said.items():
-        if key not in ("request_id", "game", "table", "stream", "subject", "time", "trace"):
+        if key not in ("request_id", "game", "table", "stream", "subject", "time", *TRACES):
             yield str(value)
 
 
@@ -144,7 +179,7 @@ def marked(descriptor: Descriptor, depth: int = 0) -> Message:
     return message
 
 
-async def test_no_error_and_no_log_repeats_what_was_sent(given: House) -> None:
+async def test_nothing_repeats_what_was_sent(given: House, kept: Collector) -> None:
     """Marked texts, octets and tokens to every RPC, one field at a time and all at once."""
     tokens = [given.token("operator"), given.token("player"), *map(given.token, SERVICES)]
     asked = 0
@@ -170,6 +205,7 @@ async def test_no_error_and_no_log_repeats_what_was_sent(given: House) -> None:
     assert asked > 500
     told = [line for line in given.logs().splitlines() if MARK in line]
     assert told == []
+    assert MARK.encode() not in await traced(kept)
 
 
 async def test_an_expired_token_is_not_repeated_either(given: House) -> None:

@@ -344,6 +344,19 @@ BY_CHANCE = frozenset({("method", f"{GAME}WatchGame")})
 """Labels of what ends when its caller has gone."""
 
 
+async def traces(house: House, asking: Asking) -> list[Told]:
+    """Every span that ended: its name, what it is below, what it says, and how it went."""
+    ended = [span for span in house.ended_spans.spans if not span.name.endswith("/WatchGame")]
+    names = {span.context.span_id: span.name for span in ended}
+    said = []
+    for span in ended:
+        above = names.get(span.parent.span_id) if span.parent else None
+        status = span.status.status_code.name
+        facts = house.ended_spans.facts(span)
+        said.append(f"{span.name} < {above}: {facts} {len(span.links)} links, {status}")
+    return [of_text(line, line) for line in sorted(said)]
+
+
 def _said(line: str) -> str:
     """What a line says, apart from where in the code something happened."""
     return str({k: v for k, v in octets.line(line).items() if k not in octets.LINE_CONSTANT})
@@ -369,6 +382,7 @@ CHANNELS: Mapping[str, Channel] = {
     "audits": audits,
     "evidence": evidence,
     "metrics": metrics,
+    "traces": traces,
     "logs": logs,
 }
 """Every channel by its name, in the order in which they are asked; logs are read last."""

@@ -21,7 +21,7 @@ from tests.services.game.worlds import Append, Viewer
 SEATS = {"azi": (2, 3, 5), "durak": (2, 3, 6), "rami": (2, 3, 4)}
 REVEALS = ("full", "own")
 TRIES = 12
-LOGS = ("logs", "the ai's log", "metrics")
+LOGS = ("logs", "the ai's log", "metrics", "traces")
 """Channels in which no card may stand."""
 PUBLIC = ("audits", "evidence", "timers", "wallet and lobby", "shared game")
 """Channels in which only cards may stand that everybody has seen."""

@@ -36,18 +36,21 @@ from services.game.pacing import AT_ONCE
 from services.game.peers import Peers
 from services.game.reactions import Reactions
 from services.kernel.envelope import Claimed
+from services.runtime import spans
 from services.runtime.database import read
 from services.runtime.due import DueWorker
 from services.runtime.keys import OPERATORS, PLAYERS, ensure_keys
 from services.runtime.migrate import migrate
 from services.runtime.server import running
 from services.runtime.settings import Settings
+from services.runtime.spans import Tracing
 from services.runtime.store.schema import work
 from services.runtime.tokens import load_signer
 from services.runtime.wire import games as wire
 from tests import postgres
 from tests.logs import logged
 from tests.runtime.series import Series, series
+from tests.sent import Ended
 from tests.services.game import worlds
 from tests.services.game.logs import GAME_ID, player
 from tests.services.game.worlds import Viewer
@@ -94,6 +97,9 @@ class House:
     channel: Any
     ai: Any
     """A channel to the ai service, whose lines go where the game service's go."""
+    tracing: Tracing
+    ended_spans: Ended
+    """The spans of both that have ended; every call is traced."""
     before: Mapping[Series, float] = field(default_factory=series)
     """The metrics when the house was opened."""
     streams: dict[Viewer, Stream] = field(default_factory=dict)
@@ -217,9 +223,11 @@ class House:
                 if isinstance(command, domain.Play):
                     await self._question(before.state, command.seat, before.hash)
                 metadata = stored.Metadata(actor="server", reason="as it was")
-                await self.games.act(
-                    GAME_ID, command, request_id=f"step:{number}", metadata=metadata
-                )
+                row = Claimed(GAME_ID, "turn", str(number), before.version, 0, 1)
+                with self.tracing.working(row):
+                    await self.games.act(
+                        GAME_ID, command, request_id=f"step:{number}", metadata=metadata
+                    )
         after = await self.games.load(GAME_ID)
         assert after.version > before.version, "a step of the world led nowhere"
         self.moments[after.version] = after.recorded_at
@@ -267,6 +275,8 @@ async def house() -> AsyncIterator[House]:
         wallet_address="127.0.0.1:1",
         peer_timeout_ms=500,
         bot_delay_ms=400,
+        otlp_endpoint="http://127.0.0.1:1",
+        trace_ratio=1.0,
     )
     made: dict[type, Any] = {}
 
@@ -277,11 +287,13 @@ async def house() -> AsyncIterator[House]:
 
         return make
 
-    written = io.StringIO()
+    written, ended = io.StringIO(), Ended()
     async with AsyncExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for cls in (Games, Checkpointer):
             patch.setattr(server, cls.__name__, kept(cls))
+        patch.setattr(spans, "Tracing", kept(Tracing))
+        patch.setattr(spans, "open_sender", lambda settings: ended)
         patch.setattr(DueWorker, "start", lambda worker: None)
         patch.setattr(DueWorker, "stop", _nothing)
         patch.setattr(DueWorker, "healthy", True)
@@ -289,6 +301,7 @@ async def house() -> AsyncIterator[House]:
         stack.enter_context(logged(written, "game", "debug"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         process = await stack.enter_async_context(running("game", settings, server.compose))
+        tracing = made[Tracing]
         patch.setattr(ai_server, "Workers", Nobody)
         patch.setattr(Peers, "reservations", _no_reservations)
         patch.setattr(Peers, "transfers", _no_transfers)
@@ -296,7 +309,9 @@ async def house() -> AsyncIterator[House]:
         channel, asked = [grpc.aio.insecure_channel(each.address) for each in (process, ai)]
         stack.push_async_callback(channel.close)
         stack.push_async_callback(asked.close)
-        opened = House(settings, made[Games], made[Checkpointer], written, channel, asked)
+        opened = House(
+            settings, made[Games], made[Checkpointer], written, channel, asked, tracing, ended
+        )
         patch.setattr(Peers, "choose_move", opened.advise)
         try:
             yield opened

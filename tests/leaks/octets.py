@@ -26,7 +26,9 @@ CONSTANT = frozenset({
     *("now_time", "remaining_ms"),
 })  # fmt: skip
 """Fields that are made constants: digests, proofs of them, and times."""
-LINE_CONSTANT = frozenset({"time", "ms", "trace", "request_id", "address", "port", "pid"})
+LINE_CONSTANT = frozenset(
+    {"time", "ms", "trace", "request_id", "trace_id", "address", "port", "pid"}
+)
 
 WORDS = {text(Card(n)): Card(n) for n in range(PACK_SIZE)}
 NAMES = {"SPADES": "S", "HEARTS": "H", "DIAMONDS": "D", "CLUBS": "C"}

@@ -29,7 +29,7 @@ from services.game.model import Stage, State
 from services.game.pacing import Pace
 from services.kernel.envelope import Due, Plan
 from services.kernel.errors import Refused
-from services.runtime import log, metrics
+from services.runtime import log, metrics, traces
 from tests.leaks.channels import CHANNELS
 from tests.leaks.fuzz import SEATS, Game, Leak, Tally, check, fuzz, game, known
 from tests.leaks.octets import carried, spelt
@@ -288,6 +288,28 @@ def words_in_metrics(real: Real) -> Real:
     return decide
 
 
+def a_number_in_traces(real: Real) -> Real:
+    """A step is of a version that tells a hand."""
+
+    def decide(state: State, command: Any) -> Any:
+        if span := traces.current():
+            span.note(version=number(state))
+        return real(state, command)
+
+    return decide
+
+
+def a_word_in_traces(real: Real) -> Real:
+    """A step has a card for its reason."""
+
+    def decide(state: State, command: Any) -> Any:
+        if span := traces.current():
+            span.note(reason=max(words(state).split(), default=None))
+        return real(state, command)
+
+    return decide
+
+
 SEEDED: list[tuple[str, Any, str, Callable[[Real], Real]]] = [
     ("view", views, "game_view", a_number_in_the_view),
     ("happenings", views, "shown_event", another_seats_events),
@@ -309,6 +331,8 @@ SEEDED: list[tuple[str, Any, str, Callable[[Real], Real]]] = [
     ("evidence", export, "log_row", secrets_in_audits),
     ("metrics", rules, "decide", a_number_in_metrics),
     ("metrics", rules, "decide", words_in_metrics),
+    ("traces", rules, "decide", a_number_in_traces),
+    ("traces", rules, "decide", a_word_in_traces),
     ("logs", rules, "decide", words_in_logs),
     ("logs", rules, "decide", a_number_in_logs),
 ]

@@ -73,7 +73,8 @@ async def fail() -> None:
 async def play_and_audit(folder: Path) -> None:
     """A game of bots to its end and its audit, another one watched, while metrics are asked for."""
     before = series()
-    async with system(folder, checkpoint_ms=100, metrics_listen="127.0.0.1:0") as house:
+    untraced = {"otlp_endpoint": "http://127.0.0.1:1", "trace_ratio": 1, "trace_flush_ms": 0}
+    async with system(folder, checkpoint_ms=100, metrics_listen="127.0.0.1:0", **untraced) as house:
         request = await house.open(setup("azi", people=1, bots=1, seed_ms=20))
         player = house.game(request.seats[0].player_id)
         stream = player.watch(request.game_id)
