@@ -112,7 +112,8 @@ class Games:
         """Raise Refused TOO_MANY_GAMES, naming the seat, unless everybody may play one game more.
 
         A game that has been opened is there, whoever asks for it again. Games that are opened at
-        the very same moment are not seen by each other: so many more a player may have.
+        the very same moment are not seen by each other; the lobby, which lets a player begin one
+        after the other, has counted them before. This stands against one that does not.
         """
         if (await self.load(command.game_id)).state.stage is not Stage.ABSENT:
             return

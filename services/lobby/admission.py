@@ -1,4 +1,4 @@
-"""Whether a player's limits let him do what would bring him into a game."""
+"""Whether a player's limits and running games let him do what would bring him into another."""
 
 from uuid import UUID
 
@@ -8,6 +8,7 @@ from services.lobby.evolve import rules_of
 from services.lobby.limitbook import LimitBook
 from services.lobby.limits import Ask
 from services.lobby.model import Event, Rules, Table
+from services.lobby.stakes import Stakes
 from services.runtime.store.api import Store
 from services.runtime.streams import Streams
 
@@ -17,25 +18,34 @@ class Admission:
     the start of the game (`stakes.py`)."""
 
     def __init__(
-        self, streams: Streams[Table, Command, Event], store: Store, book: LimitBook
+        self,
+        streams: Streams[Table, Command, Event],
+        store: Store,
+        book: LimitBook,
+        stakes: Stakes,
     ) -> None:
         self._streams = streams
         self._store = store
         self._book = book
+        self._stakes = stakes
 
     async def check(self, table_id: UUID, command: Command, request_id: str) -> None:
-        """Raise Refused LIMIT_REACHED or EXCLUDED, unless this very request was let in before."""
+        """Raise Refused LIMIT_REACHED or EXCLUDED, and TOO_MANY_GAMES for who would be ready for a
+        game more, unless this very request was let in before."""
         match command:
-            case Open(player) | TakeSeat(player) | TopUp(player):
+            case Open(player, ready=ready) | TakeSeat(player, ready=ready):
                 pass
             case SetReady(player, True) | Rematch(player):
-                pass
+                ready = True
+            case TopUp(player):
+                ready = False
             case _:
                 return
-        if not await self._book.limited(player):
-            return
         try:
-            await self._book.require(player, await self._ask(table_id, command))
+            if ready:
+                await self._stakes.require_room(player)
+            if await self._book.limited(player):
+                await self._book.require(player, await self._ask(table_id, command))
         except Refused:
             if await self._store.find_request(table_id, request_id) is None:
                 raise

@@ -56,7 +56,8 @@ class Limits:
 INSUFFICIENT_CHIPS = "INSUFFICIENT_CHIPS"
 STACK_BELOW_ENTRY_FEE = "STACK_BELOW_ENTRY_FEE"
 PLAYER_HELD_BACK = "PLAYER_HELD_BACK"
-"""Why a start failed with a player whose limits do not allow the game; others learn no more."""
+"""Why a start failed with a player whose limits do not allow the game, or who plays in as many as
+one may; others learn no more."""
 SEAT_PROBLEMS = frozenset({INSUFFICIENT_CHIPS, PLAYER_HELD_BACK})
 """Reasons of a failed start that stand at the seats at fault."""
 TAG_OPEN = "public"

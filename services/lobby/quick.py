@@ -34,7 +34,7 @@ FILL_AFTER_MAX_MS = 300_000
 """The longest that a player may wait for people before bots sit down, in milliseconds."""
 ELSEWHERE = (Kind.PRECONDITION, Kind.NOT_FOUND, Kind.DENIED)
 """Refusals after which another table is looked for."""
-HIS_OWN = (INSUFFICIENT_CHIPS, "BEING_ERASED", "LIMIT_REACHED", "EXCLUDED")
+HIS_OWN = (INSUFFICIENT_CHIPS, "BEING_ERASED", "LIMIT_REACHED", "EXCLUDED", "TOO_MANY_GAMES")
 """Why a player is refused a seat anywhere."""
 FEE_MAX = BUY_IN_MAX // FEES_MAX
 

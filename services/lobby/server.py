@@ -185,8 +185,9 @@ def compose_tables(
     limits = Limits(settings.table_idle_ms, settings.table_unready_ms)
     streams = Streams(store, decider(limits), published=published)
     directory, choices = Directory(engine, store, streams), Choices(engine)
-    standings, stakes, book = Standings(engine), Stakes(engine), LimitBook(engine)
-    seatings, admission = Seatings(engine), Admission(streams, store, book)
+    standings, book = Standings(engine), LimitBook(engine)
+    stakes = Stakes(engine, most=settings.games_per_player_max)
+    seatings, admission = Seatings(engine), Admission(streams, store, book, stakes)
     most = settings.tables_per_player_max
     tables = Tables(streams, store, players, choices, accounts, admission, seatings, most)
     ending = Ending(tables, players, standings, stakes, book)

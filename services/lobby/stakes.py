@@ -9,14 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import and_, delete, insert, or_, select
+from sqlalchemy import and_, delete, func, insert, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from services.kernel.errors import Refused, precondition
 from services.lobby.limits import Ask
 from services.lobby.schema import player_games, stakes
 from services.lobby.usage import refused, restraints, take_turns
 from services.runtime.database import database_now, read, write
 
+GAMES_PER_PLAYER = 16
 STALE_US = 600 * 1_000_000
 """A game that has begun longer ago is looked at by the sweep: whether it still runs."""
 
@@ -44,17 +46,35 @@ class Begun:
 class Stakes:
     """The games that have begun, in one database; methods raise StoreUnavailable.
 
-    `clock` (Unix microseconds) stands in for the database's in tests.
+    A player is in `most` of them at once. `clock` (Unix microseconds) stands in for the database's
+    in tests.
     """
 
-    def __init__(self, engine: AsyncEngine, clock: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        clock: Callable[[], int] | None = None,
+        most: int = GAMES_PER_PLAYER,
+    ) -> None:
         self._engine = engine
         self._clock = clock
+        self._most = most
+
+    async def require_room(self, player: UUID) -> None:
+        """Raise Refused TOO_MANY_GAMES unless the player may begin one game more.
+
+        Nothing is put aside for him: only `hold` does that.
+        """
+        async with read(self._engine) as connection:
+            crowded = await self._crowded(connection, [player])
+        if crowded:
+            raise too_many_games(self._most)
 
     async def hold(self, game: UUID, table_id: UUID, given: Sequence[Stake]) -> tuple[int, ...]:
         """Let a game begin for these persons; done again it is done once.
 
-        The seats of those whose limits do not allow it: then it has begun for nobody.
+        The seats of those who play as many games as one may already, or whose limits do not allow
+        it: then it has begun for nobody.
         """
         if not given:
             return ()
@@ -63,7 +83,8 @@ class Stakes:
             if await _known(connection, game):
                 return ()
             now = await database_now(connection) if self._clock is None else self._clock()
-            over = await _over(connection, given, now)
+            crowded = await self._crowded(connection, [stake.player for stake in given])
+            over = await _over(connection, given, crowded, now)
             if not over:
                 values = [
                     {
@@ -95,6 +116,22 @@ class Stakes:
             rows = await connection.execute(query.where(at < now - STALE_US))
             return [Begun(*row) for row in rows]
 
+    async def _crowded(self, connection: AsyncConnection, ids: Sequence[UUID]) -> set[UUID]:
+        """Those of these players who play as many games as one may."""
+        row = stakes.c
+        query = select(row.player_id).where(row.player_id.in_(ids)).group_by(row.player_id)
+        return set((await connection.execute(query.having(func.count() >= self._most))).scalars())
+
+
+def too_many_games(most: int) -> Refused:
+    """A player begins no other game until one of his has ended."""
+    return precondition(
+        "TOO_MANY_GAMES",
+        f"a player has {most} games at most that have not ended",
+        limit="games",
+        most=str(most),
+    )
+
 
 async def _known(connection: AsyncConnection, game: UUID) -> bool:
     """Whether the game has begun, or was played already."""
@@ -104,16 +141,16 @@ async def _known(connection: AsyncConnection, game: UUID) -> bool:
     return False
 
 
-async def _over(connection: AsyncConnection, given: Sequence[Stake], now: int) -> tuple[int, ...]:
+async def _over(
+    connection: AsyncConnection, given: Sequence[Stake], crowded: set[UUID], now: int
+) -> tuple[int, ...]:
     found = await restraints(connection, (stake.player for stake in given))
-    return tuple(
-        [
-            stake.seat
-            for stake in given
-            if (restraint := found.get(stake.player)) is not None
-            and await refused(
-                connection, stake.player, restraint, Ask(stake.chips, stake.fresh), now
-            )
-            is not None
-        ]
-    )
+    over = []
+    for stake in given:
+        restraint, ask = found.get(stake.player), Ask(stake.chips, stake.fresh)
+        if stake.player in crowded or (
+            restraint is not None
+            and await refused(connection, stake.player, restraint, ask, now) is not None
+        ):
+            over.append(stake.seat)
+    return tuple(over)

@@ -117,7 +117,8 @@ class Tables:
     async def act(self, table_id: UUID, command: Command, request: Request) -> Table:
         """Carry a command out once; the table right after it. Raises what `decide` refuses,
         BEING_ERASED for a player who may not sit down any more, LIMIT_REACHED and EXCLUDED for one
-        whose limits do not allow it."""
+        whose limits do not allow it, TOO_MANY_GAMES for one who would be ready for a game more than
+        he may play."""
         match command:
             case Open(host):
                 await self._players.require_staying(host)

@@ -204,7 +204,7 @@ class Settings(SignInSettings, TraceSettings):
         default=16,
         ge=1,
         le=1_000,
-        description="Games of a player that have not ended; no other is opened with him.",
+        description="Games of a player that have not ended; no other begins with him.",
     )
     streams_per_connection_max: int = Field(
         default=1_000, ge=1, description="Calls and streams at once on one connection."

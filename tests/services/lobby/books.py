@@ -23,6 +23,8 @@ TABLE = UUID(int=0x7AB1E)
 NOON = int(datetime(2026, 11, 18, 12, tzinfo=UTC).timestamp()) * 1_000_000
 """A Wednesday."""
 HOUR = 3_600 * 1_000_000
+GAMES_MAX = 5
+"""So many games a player may play in at once."""
 
 
 @dataclass(slots=True)
@@ -79,7 +81,7 @@ async def library(folder: Path, database: str) -> AsyncIterator[Library]:
                 engine,
                 Players(engine, clock),
                 LimitBook(engine, clock),
-                Stakes(engine, clock),
+                Stakes(engine, clock, GAMES_MAX),
                 Standings(engine, clock),
             )
             for engine in engines

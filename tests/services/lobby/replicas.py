@@ -20,6 +20,7 @@ from services.lobby.players import Players
 from services.lobby.quick import QuickPlay
 from services.lobby.seatings import Seatings
 from services.lobby.server import FOLDERS
+from services.lobby.stakes import Stakes
 from services.lobby.tables import DECIDER, Tables
 from services.runtime.database import close_engine, open_engine
 from services.runtime.migrate import migrate_engine
@@ -63,7 +64,7 @@ async def replica(url: str) -> AsyncIterator[Replica]:
     store.read_each = counted  # type: ignore[method-assign]
     streams = Streams(store, DECIDER, published=lambda c: made.published(c.stream, c.after.state))
     made, choices, nobody = Directory(engine, store, streams), Choices(engine), cast(Any, None)
-    others = nobody, Admission(streams, store, LimitBook(engine)), Seatings(engine)
+    others = nobody, Admission(streams, store, LimitBook(engine), Stakes(engine)), Seatings(engine)
     tables = Tables(streams, store, Players(engine), choices, *others)
     quick = QuickPlay(tables, store, choices, made, Openings(engine))
     try:

@@ -165,7 +165,7 @@ class Rig:
         self.stakes = Stakes(engine, lambda: self.clock)
         self.book = LimitBook(engine, lambda: self.clock)
         self.starter = Starter(self.streams, accounts, wallet, game, self.stakes, TRIES_MAX)
-        admission = Admission(self.streams, self.store, self.book)
+        admission = Admission(self.streams, self.store, self.book, self.stakes)
         self.tables = Tables(
             *(self.streams, self.store, self.players, Choices(engine), accounts),
             *(admission, Seatings(engine)),

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,16 @@ from kozyr.lobby.v1 import limits_pb2 as pb
 from services.kernel.errors import Kind, Refused
 from services.lobby.limits import CHIPS_MAX, DAY_MS, LimitKind
 from services.runtime.access import LOBBY
-from tests.services.lobby.hall import Guest, Hall, azi, durak, full_table, is_in, report
+from tests.services.lobby.hall import (
+    Guest,
+    Hall,
+    azi,
+    durak,
+    full_table,
+    is_in,
+    lobby_hall,
+    report,
+)
 from tests.services.lobby.peers import WELCOME
 
 DAY_S = 86_400
@@ -107,6 +117,34 @@ async def test_a_start_that_a_limit_forbids_is_undone(hall: Hall) -> None:
     assert of(limits, LimitKind.LOSS_WEEK).at_risk == 0
     ready = lobby_pb2.SetReadyRequest(table_id=table.table_id, ready=True)
     assert (await nino.refused(ready)).facts["limit"] == "LOSS_WEEK"
+
+
+async def test_who_plays_as_many_games_as_he_may_begins_no_other(tmp_path: Path) -> None:
+    """He may sit down, and is not ready; where he was ready already, his seat is no longer when
+    that game would begin. What was let in before is answered as before; an end makes room."""
+    async with lobby_hall(tmp_path, games_per_player_max=1) as hall:
+        nino, dato, keti = [await hall.guest(name) for name in ("Nino", "Dato", "Keti")]
+        second = (await nino.call(lobby_pb2.CreateTableRequest(rules=durak()))).table.table_id
+        await keti.call(lobby_pb2.TakeSeatRequest(table_id=second))
+        ready = lobby_pb2.SetReadyRequest(request_id="ready", table_id=second, ready=True)
+        first = await nino.call(ready)
+        table = await full_table(dato, durak(), nino)
+        await nino.until(table.table_id, is_in(PLAYING))
+        assert await nino.call(ready) == first
+        again = lobby_pb2.SetReadyRequest(table_id=second, ready=True)
+        await keti.call(again)
+        failed = await keti.until(second, lambda t: t.state == WAITING and bool(t.start_failure))
+        assert failed.start_failure == "PLAYER_HELD_BACK"
+        assert [seat.ready for seat in failed.seats] == [False, True]
+        quick = lobby_pb2.QuickPlayRequest(variant=variant_pb2.VARIANT_RAMI)
+        for request in (again, quick):
+            refused = await nino.refused(request)
+            assert (refused.kind, refused.reason) == (Kind.PRECONDITION, "TOO_MANY_GAMES")
+            assert (refused.facts["limit"], refused.facts["most"]) == ("games", "1")
+        table = (await nino.call(lobby_pb2.GetTableRequest(table_id=table.table_id))).table
+        await hall.staff("game", "game").call(report(table, 0, 0))
+        await nino.call(again)
+        await nino.until(second, is_in(PLAYING))
 
 
 async def test_stacks_on_tables_are_at_risk_until_their_game_has_ended(hall: Hall) -> None:

@@ -1,7 +1,7 @@
 """Limits as they are kept: no order of games, changes and days breaks them, on either database."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,15 @@ from services.lobby.limitbook import CHANGES_A_DAY, Action, Change
 from services.lobby.limits import FOR_GOOD, Ask, LimitKind
 from services.lobby.stakes import Stake
 from services.runtime.store.api import RequestReused
-from tests.services.lobby.books import DATABASES, HOUR, TABLE, Library, azi_end, library
+from tests.services.lobby.books import (
+    DATABASES,
+    GAMES_MAX,
+    HOUR,
+    TABLE,
+    Library,
+    azi_end,
+    library,
+)
 from tests.services.lobby.tables import game
 
 DAYS = {LimitKind.LOSS_DAY, LimitKind.STAKE_DAY, LimitKind.TIME_DAY}
@@ -55,7 +63,8 @@ class Paper:
 
     def may(self, player: UUID, chips: int, fresh: int, now: int) -> bool:
         """Whether a player may begin a game."""
-        return all(
+        mine = [each for each in self.games.values() if player in each.stacks]
+        return sum(each.ended is None for each in mine) < GAMES_MAX and all(
             self.takes(kind, chips, fresh) + self.used(player, kind, now) <= amount
             for (whose, kind), amount in self.limits.items()
             if whose == player
@@ -187,6 +196,35 @@ async def test_games_begun_at_once_on_two_replicas_stay_within_a_limit(
     begun = next(number for number, answer in enumerate(answers) if not answer)
     await books.books.stakes.release(game(begun))
     await books.replicas[1].limits.require(nino, Ask(20, 20))
+
+
+async def test_games_begun_at_once_on_two_replicas_are_no_more_than_one_may_play(
+    books: Library,
+) -> None:
+    """Twenty tables of one player, all of which begin at the same moment: as many do as he may
+    play, and a player whom nothing holds back is in none of the others. An end makes room."""
+    nino = await books.person()
+    others = [await books.person(f"P{n}") for n in range(20)]
+
+    async def begin(number: int, seats: Sequence[Stake]) -> tuple[int, ...]:
+        return await books.replicas[number % 2].stakes.hold(game(number), TABLE, seats)
+
+    tables = [(Stake(1, other, 20, 20), Stake(2, nino, 0, 0)) for other in others]
+    answers = await asyncio.gather(*(begin(n, seats) for n, seats in enumerate(tables)))
+    assert sorted(answers) == [()] * GAMES_MAX + [(2,)] * (20 - GAMES_MAX)
+    begun = [number for number, answer in enumerate(answers) if not answer]
+    assert [await begin(number, tables[number]) for number in begun] == [()] * GAMES_MAX
+    for number, other in enumerate(others):
+        held = await books.books.limits.look(other)
+        assert held.usage.at_risk == (20 if number in begun else 0)
+    with pytest.raises(Refused, match="TOO_MANY_GAMES") as caught:
+        await books.books.stakes.require_room(nino)
+    assert caught.value.facts == {"limit": "games", "most": str(GAMES_MAX)}
+    ended = azi_end(game(begun[0]), (nino, 0, 0), (others[begun[0]], 20, 20))
+    assert await books.books.standings.record(ended)
+    await books.replicas[1].stakes.require_room(nino)
+    late = [begin(n, tables[n]) for n in range(20) if n not in begun]
+    assert sorted(await asyncio.gather(*late)) == [(), *[(2,)] * (19 - GAMES_MAX)]
 
 
 async def test_a_limit_tightened_while_games_begin_holds_for_all_that_come_after(
