@@ -64,12 +64,14 @@ class PlayLimits(LimitServiceServicer):
         player, until = call.player(), _until(request)
         if until is None:
             raise invalid("end_time", "is required unless it is for good")
-        held = await self._book.look(player)
-        if until != FOR_GOOD and not held.now < until <= held.now + YEARS_US:
-            raise invalid("end_time", "must be in the future, within a hundred years")
         change = _asked(request, player, Action.EXCLUDED, until=until)
+        held = await self._book.look(player)
+        sound = until == FOR_GOOD or held.now < until <= held.now + YEARS_US
+        if not sound and not await self._book.made(change):
+            raise invalid("end_time", "must be in the future, within a hundred years")
         held = await self._book.change(change)
-        await self._tables.stand_up(player, f"excluded:{change.request.hex()[:32]}")
+        if until > held.now:
+            await self._tables.stand_up(player, f"excluded:{change.request.hex()[:32]}")
         return pb.ExcludeMyselfResponse(limits=limits_view(held))
 
     async def ListLimitChanges(

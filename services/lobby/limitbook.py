@@ -143,6 +143,11 @@ class LimitBook:
                 await self._make(connection, change)
             return await self._held(connection, change.player)
 
+    async def made(self, change: Change) -> bool:
+        """Whether a change was made, when it was asked for before; raises RequestReused."""
+        async with read(self._engine) as connection:
+            return await self._repeated(connection, change)
+
     async def changes(self, player: UUID, before: int | None, limit: int) -> list[Noted]:
         """Changes of a player's limits with a lower number, newest first."""
         query = select(limit_changes).where(limit_changes.c.player_id == player)

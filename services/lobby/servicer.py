@@ -65,8 +65,6 @@ class Lobby(LobbyServiceServicer):
         """Open a table and sit down."""
         validate.present(request, "rules")
         rules, host = table_rules(request.rules, self._settings), call.player()
-        named = {f"rules.invited_player_ids[{n}]": p for n, p in enumerate(rules.invited)}
-        await self._tables.require_people(named)
         stack = _chips("buy_in", request.buy_in)
         found = await self._tables.open(host, rules, stack, _asked(request))
         table = await self._show(found.table_id, found.table)
@@ -169,12 +167,11 @@ class Lobby(LobbyServiceServicer):
         self, request: pb.InvitePlayerRequest, context: Context
     ) -> pb.InvitePlayerResponse:
         """Let a player come, or come back."""
-        table_id, player = validate.uuid("table_id", request.table_id), call.player()
+        table_id = validate.uuid("table_id", request.table_id)
         whom = validate.uuid("player_id", request.player_id)
-        await self._tables.see(table_id, player)
-        await self._tables.require_people({"player_id": whom})
-        table = await self._act(request, commands.Invite(player, whom))
-        return pb.InvitePlayerResponse(table=table)
+        command = commands.Invite(call.player(), whom)
+        table = await self._tables.invite(table_id, command, _asked(request))
+        return pb.InvitePlayerResponse(table=await self._show(table_id, table))
 
     async def UninvitePlayer(
         self, request: pb.UninvitePlayerRequest, context: Context

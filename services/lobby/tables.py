@@ -22,6 +22,7 @@ from services.lobby.commands import (
     Bot,
     Command,
     EndGame,
+    Invite,
     LeaveSeat,
     Open,
     TakeSeat,
@@ -163,12 +164,35 @@ class Tables:
             raise table_not_found()
         return table
 
+    async def answered(self, table_id: UUID, request: Request) -> bool:
+        """Whether this request was carried out at the table: then it is answered as it was,
+        whatever has become of the table and of who asked."""
+        return await self.store.find_request(table_id, request.key) is not None
+
+    async def see_to(self, table_id: UUID, viewer: UUID, request: Request, code: str = "") -> Table:
+        """The table at which `viewer` asks for something: if he may know of it, or his request was
+        carried out there when he did."""
+        try:
+            return await self.see(table_id, viewer, code)
+        except Refused:
+            if not await self.answered(table_id, request):
+                raise
+            return await self.load(table_id)
+
     async def show(self, table_id: UUID, table: Table, viewer: UUID | None) -> lobby_pb2.Table:
         """The table as `viewer` sees it."""
         return table_view(table_id, table, viewer, await self._players.find(players_at(table)))
 
     async def open(self, host: UUID, rules: Rules, stack: int, request: Request) -> Found:
-        """Open a table; the same request opens one only. Raises what `seat` does."""
+        """Open a table; the same request opens one only. Raises what `seat` does, and
+        `require_people` of those who are invited."""
+        named = {f"rules.invited_player_ids[{n}]": each for n, each in enumerate(rules.invited)}
+        try:
+            await self.require_people(named)
+        except Refused:
+            chosen = await self._choices.find(request.key)
+            if chosen is None or not await self.answered(chosen, request):
+                raise
         table_id = await self._choices.choose(request.key, new_id())
         command = Open(host, rules, stack, new_id())
         async with self.seating(host):
@@ -179,19 +203,29 @@ class Tables:
     async def take_seat(self, table_id: UUID, command: TakeSeat, request: Request) -> Table:
         """Sit down; raises what `seat` does, and Refused TOO_MANY_TABLES."""
         async with self.seating(command.player):
-            table = await self.see(table_id, command.player, command.code)
+            table = await self.see_to(table_id, command.player, request, command.code)
             if table.seat_of(command.player) is None:
                 try:
                     await self.require_room(command.player)
                 except Refused:
-                    if await self.store.find_request(table_id, request.key) is None:
+                    if not await self.answered(table_id, request):
                         raise
             return await self.seat(table_id, table, command, request)
+
+    async def invite(self, table_id: UUID, command: Invite, request: Request) -> Table:
+        """Let a player come; raises what `act` does, and `require_people` of him."""
+        await self.see_to(table_id, command.player, request)
+        try:
+            await self.require_people({"player_id": command.whom})
+        except Refused:
+            if not await self.answered(table_id, request):
+                raise
+        return await self.act(table_id, command, request)
 
     async def top_up(self, table_id: UUID, command: TopUp, request: Request) -> Table:
         """Add to a stack; raises what `seat` does."""
         async with self.seating(command.player):
-            table = await self.see(table_id, command.player)
+            table = await self.see_to(table_id, command.player, request)
             return await self.seat(table_id, table, command, request)
 
     async def seat(
@@ -213,7 +247,7 @@ class Tables:
         try:
             await require_chips(self._accounts, player, self._where(player), more)
         except Refused:
-            if await self.store.find_request(table_id, request.key) is None:
+            if not await self.answered(table_id, request):
                 raise
         return await self.act(table_id, command, request)
 
@@ -223,7 +257,7 @@ class Tables:
 
     async def add_bot(self, table_id: UUID, command: AddBot, request: Request) -> Table:
         """Put a bot on a seat; it gets a player row of its own first, so that it has a name."""
-        table, bot = await self.see(table_id, command.player), command.bot
+        table, bot = await self.see_to(table_id, command.player, request), command.bot
         if table.seat_of(bot.player) is None:
             try:
                 domain.decide(table, command)

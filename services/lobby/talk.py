@@ -140,6 +140,11 @@ class Talk:
         except exc.IntegrityError:  # the same request won, at another table
             raise RequestReused from None
 
+    async def known(self, said: Said) -> Line | None:
+        """The line, if this request has said it and it is still kept; raises RequestReused."""
+        async with read(self._engine) as connection:
+            return await self._known(connection, said)
+
     async def recent(self, table: UUID) -> list[Line]:
         """The last lines of a table, oldest first, `BACKLOG` at most."""
         return (await self._newest(talk.c.table_id == table, BACKLOG))[::-1]

@@ -32,10 +32,11 @@ def require_listener(table: Table, player: UUID) -> None:
         raise _not_seated()
 
 
-def require_silencer(table: Table, host: UUID, player: UUID) -> None:
-    """Raise Refused TABLE_CLOSED, NOT_HOST, NOT_SEATED unless `host` may silence `player` there."""
+def require_silencer(table: Table, host: UUID, player: UUID, *, silenced: bool) -> None:
+    """Raise Refused TABLE_CLOSED, NOT_HOST, NOT_SEATED unless `host` may silence `player` there;
+    one who is `silenced` may have left."""
     require_host(table, host)
-    if host == player or table.seat_of(player) is None:
+    if host == player or (table.seat_of(player) is None and not silenced):
         raise precondition("NOT_SEATED", "another player who sits at the table can be silenced")
 
 

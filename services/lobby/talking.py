@@ -9,7 +9,7 @@ import grpc
 from kozyr.lobby.v1 import talk_pb2 as pb
 from kozyr.lobby.v1.talk_pb2_grpc import TalkServiceServicer
 
-from services.kernel.errors import invalid, not_found
+from services.kernel.errors import Refused, invalid, not_found
 from services.lobby.listening import Listening
 from services.lobby.mutes import Mutes
 from services.lobby.players import Players
@@ -68,7 +68,8 @@ class Talking(TalkServiceServicer):
         """Hear a player no more, or silence him at one's table."""
         me, table_id, player = call.player(), self._table(request), self._player(request)
         if table_id is not None:
-            require_silencer(await self._tables.see(table_id, me), me, player)
+            silenced = await self._mutes.silenced(table_id, player)
+            require_silencer(await self._tables.see(table_id, me), me, player, silenced=silenced)
         elif player == me:
             raise invalid("player_id", "must be another player")
         elif not await self._players.find([player]):
@@ -123,13 +124,19 @@ class Talking(TalkServiceServicer):
     async def _say(self, request: Any, emote: int, words: str | None) -> pb.TalkLine:
         table_id, me = validate.uuid("table_id", request.table_id), call.player()
         call.note(table=table_id)
-        table = await self._tables.see(table_id, me)
-        require_talker(table, me, silenced=await self._mutes.silenced(table_id, me))
         asked = request_of(call.caller().key, request.request_id, request)
-        line = await self._talk.say(
-            Said(table_id, me, emote, words, _digest(asked.key), asked.body)
-        )
-        self._said(table_id, line.number)
+        said = Said(table_id, me, emote, words, _digest(asked.key), asked.body)
+        try:
+            table = await self._tables.see(table_id, me)
+            require_talker(table, me, silenced=await self._mutes.silenced(table_id, me))
+        except Refused:
+            known = await self._talk.known(said)
+            if known is None:
+                raise
+            line = known
+        else:
+            line = await self._talk.say(said)
+            self._said(table_id, line.number)
         (shown,) = await self._shown([line])
         return shown
 
