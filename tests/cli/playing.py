@@ -2,18 +2,25 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
+from typing import Any
 
-from kozyr.game.v1 import variant_pb2
-from kozyr.lobby.v1 import lobby_pb2
+from kozyr.game.v1 import variant_pb2, view_pb2
+from kozyr.lobby.v1 import lobby_pb2, talk_pb2
 from textual.pilot import Pilot
 
+from engines.api import Act
+from services.cli.pictures.look import Look
 from services.cli.play.alone import Alone
 from services.cli.play.app import PlayApp, Wishes
+from services.cli.play.dealt import PERSON, Dealt
 from services.cli.play.session import Opening, Session
 from services.client.tables import game_options
+from services.kernel.errors import Refused
+from services.kernel.seats import BotLevel
 
 SIZE = (80, 24)
 SEED = bytes(range(32))
@@ -40,6 +47,83 @@ def opening(game: str, seats: int, **options: str) -> Opening:
 def alone(seed: bytes = SEED) -> Alone:
     """A session without a server whose games are the same every time."""
     return Alone("Ann", pause=0.0, seed=seed, rng=Random(1))
+
+
+class Onlooker(Alone):
+    """Bob, who has no seat, where Ann plays with bots at the table that is listed first; at the
+    other one nobody may watch. What is done at the tables is noted in `done`."""
+
+    alone = False
+
+    def __init__(self, game: str = "durak", seats: int = 3) -> None:
+        super().__init__("Bob", pause=0.0, seed=SEED, rng=Random(1))
+        self.player_id = "bob"
+        self._asked = opening(game, seats)
+        self._asked.rules.spectators = True
+        self.done: list[str] = []
+        self.gone: lobby_pb2.Table | Refused | None = None
+        """How the table is shown to somebody who sits down there, or that it is not."""
+        self.lines: asyncio.Queue[talk_pb2.TalkLine] = asyncio.Queue()
+
+    async def tables(self) -> AsyncIterator[Sequence[lobby_pb2.Table]]:
+        """Ann's table, and one of somebody else."""
+        table = await self.open(self._asked)
+        table.seats[PERSON].display_name = "Ann"
+        closed = lobby_pb2.Table(table_id="closed", rules=opening("rami", 2).rules)
+        closed.seats.add(player_id="eka", display_name="Eka")
+        closed.seats.add(seat=1)
+        closed.host_id, closed.state = "eka", lobby_pb2.TABLE_STATE_WAITING
+        yield [table, closed]
+        await asyncio.Event().wait()
+
+    async def look(self, view: view_pb2.GameView) -> Look:
+        """The names at the table."""
+        look = await super().look(view)
+        return replace(look, names=("Ann", *look.names[1:]))
+
+    async def move(self) -> None:
+        """Let Ann move, if she is asked."""
+        running = self._running()
+        if PERSON in running.engine.to_act(running.state):
+            choice = self._choice(running, PERSON, BotLevel.EASY)
+            self._apply(running, Act(PERSON, choice.move))
+
+    async def sit(self, table_id: str, code: str = "") -> lobby_pb2.Table:
+        """Sit down at Ann's table."""
+        return self._table
+
+    async def ready(self, table_id: str, *, ready: bool) -> None:
+        """Nothing begins."""
+
+    async def table(self, table_id: str) -> AsyncIterator[lobby_pb2.Table]:
+        """The table, as long as there is one for Bob."""
+        async for table in super().table(table_id):
+            if isinstance(self.gone, Refused):
+                raise self.gone
+            yield table if self.gone is None else self.gone
+
+    async def close_table(self) -> None:
+        """Let the table close."""
+        self._table.state = lobby_pb2.TABLE_STATE_CLOSED
+        self._tell()
+
+    def _apply(self, dealt: Dealt, command: Any) -> None:
+        """Carry it out, seen with eyes that see no hand."""
+        dealt.viewer = None
+        super()._apply(dealt, command)
+
+    async def stand_up(self, table_id: str) -> None:
+        """Note it."""
+        self.done.append("stand up")
+
+    async def leave(self, view: view_pb2.GameView) -> None:
+        """Note it."""
+        self.done.append("leave")
+
+    async def talk(self, table_id: str) -> AsyncIterator[talk_pb2.TalkLine]:
+        """What was put there to be said."""
+        while True:
+            yield await self.lines.get()
 
 
 @asynccontextmanager
@@ -111,3 +195,14 @@ async def reached(pilot: Play, wanted: Callable[[str], bool]) -> str:
         await pilot.press("r" if over(seen) else next_key(seen))
         await until(pilot, lambda now, before=seen: now != before)  # type: ignore[misc]
     raise AssertionError(f"no game ever came to it:\n{screen(pilot)}")
+
+
+async def looked_on(session: Onlooker, pilot: Play, wanted: Callable[[str], bool]) -> str:
+    """Let Ann play while one looks on, until it is her turn and the screen is as wanted."""
+    for _ in range(TRIES):
+        seen = await until(pilot, lambda now: " ▶ Ann" in now or "── result ──" in now)
+        if wanted(seen):
+            return seen
+        await session.move()
+        await until(pilot, lambda now, before=seen: now != before)  # type: ignore[misc]
+    raise AssertionError(f"the game never came to it:\n{screen(pilot)}")

@@ -13,8 +13,10 @@ from services.cli.play.app import Wishes
 from services.cli.play.ink import THEMES, Theme
 from tests.cli.playing import (
     SIZE,
+    Onlooker,
     Play,
     alone,
+    looked_on,
     opening,
     over,
     prompt,
@@ -90,6 +92,8 @@ SCREENS: Mapping[str, Kept] = {
     "rami_marked": Kept("rami", 3, says("[0-9A]\\+"), SHORT, ("tab",)),
     "rami_over": Kept("rami", 3, over, SHORT),
 }
+WATCHED: Mapping[str, str] = {"azi": " 1. ", "durak": "last bout", "rami": "m1 "}
+"""What stands on the screen of a game that is watched when it is kept: `watch_…`."""
 THEMED = "durak_defence"
 """The screen that is kept in every theme, with its colours."""
 DRAWN = {
@@ -121,6 +125,23 @@ async def as_text(kept: Kept) -> str:
     session.ascii_only = kept.ascii_only
     async with shown(session, wishes(kept), kept.size) as pilot:
         return await reach(pilot, kept)
+
+
+async def watched(game: str) -> str:
+    """A game on the screen of somebody who came to watch, after some moves; as text."""
+    session = Onlooker(game, 2)
+    async with shown(session) as pilot:
+        await until(pilot, lambda now: "w watch" in now)
+        await pilot.press("w")
+        await until(pilot, lambda now: "You watch this table" in now)
+        await session.start("alone")
+        return await looked_on(session, pilot, lambda now: WATCHED[game] in now)
+
+
+async def lobby_of_tables() -> str:
+    """The lobby where tables wait and are played at; as text."""
+    async with shown(Onlooker()) as pilot:
+        return await until(pilot, lambda now: "w watch" in now)
 
 
 async def as_ansi(theme: Theme) -> str:
@@ -175,6 +196,9 @@ async def draw_all() -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     for name, kept in SCREENS.items():
         (GOLDEN / f"{name}.txt").write_text(await as_text(kept), "utf-8")
+    for game in WATCHED:
+        (GOLDEN / f"watch_{game}.txt").write_text(await watched(game), "utf-8")
+    (GOLDEN / "lobby.txt").write_text(await lobby_of_tables(), "utf-8")
     for theme in THEMES:
         (GOLDEN / f"{THEMED}.{theme}.ansi").write_text(await as_ansi(theme), "utf-8")
     for name, kept in DRAWN.items():

@@ -46,19 +46,33 @@ def test_a_whole_game_is_played_on_screens_by_keys(game: str, house: House) -> N
 
 def test_a_game_that_was_cut_off_is_come_back_to(house: House) -> None:
     """The seat is kept; the next `kozyr play` asks, shows what had happened, and goes on. What is
-    said at the table is heard there."""
+    said at the table is heard there, also by somebody who has come to watch, and who is led back
+    when nobody is left there."""
     with terminal("play", "durak", "--seats", "2", "--name", "Ann", given=house.given) as at:
         at.until(asked)
         at.process.send_signal(signal.SIGHUP)
         assert at.ended() == FINE
         assert "Your seat stays yours" in at.glass.screen
-    with terminal("play", given=house.given) as at:
+    typed = ("play", "--name", "Bob", "--profile", "bob")
+    with (
+        terminal("play", given=house.given) as at,
+        terminal(*typed, given=house.given) as bobs,
+    ):
+        bobs.until(lambda now: "w watch" in now)
+        bobs.press("w")
+        bobs.until(lambda now: "You watch this game." in now)
         at.until(lambda now: "You are playing Durak. Come back?" in now)
         at.press("enter")
         assert "The cards are dealt" in at.until(asked)
         at.press("chello\r")
         at.until(lambda now: "Ann: hello" in now)
+        bobs.until(lambda now: "Ann: hello" in now)
         at.press("q")
         at.until(lambda now: "give the game up for good" in now)
         at.press("g")
         go_home(at)
+        bobs.until(lambda now: "── result ──" in now and "The table is closed." in now)
+        bobs.press("q")
+        bobs.until(lambda now: now.startswith(" Kozyr · Bob") and "The table is closed." in now)
+        bobs.press("q")
+        assert bobs.ended() == FINE

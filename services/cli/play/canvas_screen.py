@@ -1,8 +1,8 @@
 """What all screens have in common: one canvas, a notice, a question, a line to type in."""
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from textual import events
 from textual.app import ComposeResult
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from services.cli.play.app import PlayApp
 
 QUESTION_COLUMNS = 56
+Doing: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+Choice: TypeAlias = tuple[str, str, Doing]
+"""A key, what it says, and what then is done that takes time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +142,32 @@ class CanvasScreen(Screen[None], inherit_bindings=False):
             await self.picked(message.spot)
         self.redraw()
 
-    def go_back(self) -> None:
-        """Show the screen below, if this one is still in front."""
-        if self.in_front:
-            self.app.pop_screen()
+    def go_back(self, said: Told | None = None) -> None:
+        """Show the screen below, if this one is still in front, and there tell the person this."""
+        app = self.app
+        if not self.in_front:
+            return
+        app.pop_screen()
+        below = app.screen
+        if said is not None and isinstance(below, CanvasScreen):
+            below.say(said.text, said.role)
 
     def ask(self, question: Question) -> None:
         """Ask something before all else."""
         self.question = question
         self.redraw()
+
+    def offer(self, asks: str, choices: Iterable[Choice]) -> None:
+        """Ask something, and do what is chosen."""
+
+        def chosen(do: Doing) -> Callable[[], Awaitable[None]]:
+            async def answered() -> None:
+                self.act(do())
+
+            return answered
+
+        answers = (Answer(key, key, says, chosen(do)) for key, says, do in choices)
+        self.ask(Question(asks, tuple(answers)))
 
     def type_in(self, entry: Entry, done: Callable[[str], Awaitable[None]]) -> None:
         """Have a line typed; `done` gets it, if it is not given up."""

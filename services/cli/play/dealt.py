@@ -26,7 +26,8 @@ PERSON = 0
 
 @dataclass(slots=True)
 class Dealt:
-    """One game: its rules, who sits there, its state and its events."""
+    """One game: its rules, who sits there, its state and its events; and the seat with whose eyes
+    it is seen, None for somebody's who has none."""
 
     game: str
     game_id: UUID
@@ -35,6 +36,7 @@ class Dealt:
     seats: tuple[Seat, ...]
     state: Any
     events: list[Any] = field(default_factory=list)
+    viewer: int | None = PERSON
 
     @property
     def engine(self) -> Any:
@@ -47,7 +49,7 @@ class Dealt:
         return bool(self.engine.is_over(self.state))
 
     def apply(self, command: Command[Any]) -> Moment:
-        """Carry a command out; what the person sees of it. Raises RuleViolation."""
+        """Carry a command out; what the viewer sees of it. Raises RuleViolation."""
         events = self.engine.decide(self.state, command, self.chance)
         for event in events:
             self.state = self.engine.evolve(self.state, event)
@@ -55,7 +57,7 @@ class Dealt:
         return Moment(self.view(), tuple(self._happenings(events)))
 
     def view(self) -> view_pb2.GameView:
-        """The game as the person sees it."""
+        """The game as the viewer sees it."""
         stage = Stage.FINISHED if self.over else Stage.PLAYING
         state = State(
             game_id=self.game_id,
@@ -67,7 +69,7 @@ class Dealt:
             seats=self.seats,
             engine=self.state,
         )
-        view = game_view(state, PERSON, b"")
+        view = game_view(state, self.viewer, b"")
         view.ClearField("clock")
         if self.over:
             view.result.CopyFrom(result_message(result_of(state)))
@@ -75,7 +77,7 @@ class Dealt:
 
     def _happenings(self, events: Sequence[Any]) -> Iterator[view_pb2.Happening]:
         for event in events:
-            shown = self.engine.show(event, PERSON)
+            shown = self.engine.show(event, self.viewer)
             if shown is not None:
                 happening = view_pb2.Happening()
                 message = wire.of(self.game).happening.to_wire(shown)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from kozyr.game.v1 import view_pb2
 
+from services.cli.pictures.look import plural
 from services.cli.play import azi, cards
 from services.cli.play.games import screen_of
 from services.cli.play.keys import (
@@ -148,11 +149,21 @@ def _notice(notice: Told, columns: int) -> list[Line]:
 
 
 def _hand(scene: Scene, columns: int) -> list[Line]:
-    if scene.read is None or scene.seat is None:
+    if scene.read is None:
         return [()] * cards.HAND_ROWS
+    if scene.seat is None:
+        said = line(Span(f" {_watching(scene)}", Role.MUTED))
+        return fitted([(), said], columns, cards.HAND_ROWS)
     if name_of_game(scene) == "azi" and (backs := azi.hidden(scene)) is not None:
         return backs
     return cards.hand(screen_of(scene).held(scene), scene.look, columns)
+
+
+def _watching(scene: Scene) -> str:
+    """What is said where a hand would be to who has none."""
+    behind = scene.view.spectator_delay
+    late = f", {plural(behind, 'decision')} behind those who play" if behind else ""
+    return f"You watch this game{late}."
 
 
 def _asked(scene: Scene, columns: int) -> Line:
@@ -194,10 +205,13 @@ def _keys(scene: Scene) -> list[Key]:
     if scene.asked and not scene.view.no_hints:
         made.append(key_for(Do.HINT, PLAYING))
     made += TALKING if scene.talks else ()
-    return made + [key_for(do, PLAYING) for do in (Do.ORDER, Do.PLAYED)]
+    own = (Do.PLAYED,) if scene.seat is None else (Do.ORDER, Do.PLAYED)
+    return made + [key_for(do, PLAYING) for do in own]
 
 
 def _ended_keys(scene: Scene) -> list[Key]:
+    if scene.watches:
+        return []
     more = [key_for(Do.TOP_UP, BETWEEN)] if name_of_game(scene) == "azi" else []
     return [ENDED[0], *more, *(TALKING if scene.talks else ())]
 

@@ -18,6 +18,7 @@ SAID = {
     "GAME_OVER": "The game is over.",
     "GAME_RUNNING": "That is not possible while a game is played.",
     "INSUFFICIENT_CHIPS": "You have too few chips for that.",
+    "KICKED": "The host has sent you away from the table.",
     "INVALID_MELD": "These cards make no combination there.",
     "MUST_ATTACK": "Attack with a card first.",
     "MUST_BID": "Whoever opens must bid.",

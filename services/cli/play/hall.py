@@ -10,7 +10,7 @@ from services.cli.finding import LEVEL_NAMES
 from services.cli.pictures.look import plural
 from services.cli.play.azi import chips
 from services.cli.play.drawing import keys_line
-from services.cli.play.keys import LOBBY, Do, Key
+from services.cli.play.keys import LOBBY, Do
 from services.cli.play.scene import Told
 from services.cli.play.spans import Line, Role, Span, between, fitted, folded, line
 from services.client.variants import GAMES
@@ -74,6 +74,11 @@ def game_name(table: lobby_pb2.Table) -> str:
 def free_seats(table: lobby_pb2.Table) -> int:
     """How many seats are free."""
     return sum(not seat.player_id for seat in table.seats)
+
+
+def seated(table: lobby_pb2.Table, player_id: str) -> bool:
+    """Whether a player sits there."""
+    return any(seat.player_id == player_id for seat in table.seats)
 
 
 def drawn(hall: Hall, columns: int, rows: int) -> list[Line]:
@@ -172,8 +177,8 @@ def _notice(notice: Told, columns: int) -> list[Line]:
 
 
 def _keys(hall: Hall, columns: int) -> Line:
-    keys: list[Key] = [*LOBBY]
-    if hall.alone:
-        hidden = (Do.QUICK, Do.JOIN, Do.NEXT, Do.FREE)
-        keys = [key for key in keys if key.do not in hidden]
+    hidden = {Do.QUICK, Do.JOIN, Do.NEXT, Do.FREE} if hall.alone else set()
+    if hall.chosen is None or not hall.chosen.rules.spectators:
+        hidden.add(Do.WATCH)
+    keys = [key for key in LOBBY if key.do not in hidden]
     return keys_line(keys, columns, (Do.RULES, Do.HELP, Do.QUIT))

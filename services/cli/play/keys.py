@@ -24,6 +24,7 @@ class Do(StrEnum):
     # the lobby
     NEW = "new"
     QUICK = "quick"
+    WATCH = "watch"
     JOIN = "join"
     FREE = "free"
     # a table between games
@@ -117,6 +118,7 @@ MOVING = (
 )
 LOBBY = (
     Key(("enter",), Do.ENTER, "sit down", "sit down at the table that is chosen"),
+    Key(("w",), Do.WATCH, "watch", "watch the table that is chosen, without a seat"),
     Key(("n",), Do.NEW, "new table", "open a table of your own"),
     Key(("p",), Do.QUICK, "quick play", "a seat at once, with bots if nobody waits"),
     Key(("c",), Do.JOIN, "by code", "sit down at a private table by its id and code"),

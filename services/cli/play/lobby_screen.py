@@ -10,7 +10,7 @@ from services.cli.play.canvas_screen import Answer, CanvasScreen, Question
 from services.cli.play.entry import Entry
 from services.cli.play.form_screen import FormScreen
 from services.cli.play.friendly import friendly
-from services.cli.play.hall import Hall, game_name
+from services.cli.play.hall import Hall, game_name, seated
 from services.cli.play.keys import EVERYWHERE, LOBBY, MOVING, Do, found
 from services.cli.play.pages import help_page
 from services.cli.play.reader_screen import ReaderScreen
@@ -64,6 +64,8 @@ class LobbyScreen(CanvasScreen):
                 self.hall = replace(self.hall, free=not self.hall.free, at=0)
             case Do.ENTER:
                 self._sit_down()
+            case Do.WATCH:
+                self._watch()
             case Do.NEW:
                 self.act(self._new())
             case Do.QUICK:
@@ -133,11 +135,22 @@ class LobbyScreen(CanvasScreen):
         table = self.hall.chosen
         if table is None:
             return
-        seated = any(seat.player_id == self._session.player_id for seat in table.seats)
-        if seated:
+        if seated(table, self._session.player_id):
             self.app.push_screen(TableScreen(self._session, table.table_id))
         else:
             self.act(self._sit(table))
+
+    def _watch(self) -> None:
+        """Look at a table without sitting down there."""
+        table = self.hall.chosen
+        if table is None:
+            return
+        if seated(table, self._session.player_id):
+            self._sit_down()
+        elif table.rules.spectators:
+            self.app.push_screen(TableScreen(self._session, table.table_id, watch=True))
+        else:
+            self.say("Nobody may watch at this table.", Role.BAD)
 
     async def _sit(self, table: lobby_pb2.Table) -> None:
         await self._enter(await self._session.sit(table.table_id))

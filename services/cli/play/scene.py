@@ -102,7 +102,9 @@ class Scene:
     notice: Told | None = None
     hinted: frozenset[Card] = frozenset()
     talks: bool = False
-    """Whether people can talk here."""
+    """Whether one can talk here."""
+    watches: bool = False
+    """Whether one came to watch, without a seat at the table."""
     over: bool = False
 
     @property

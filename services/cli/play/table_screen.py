@@ -1,10 +1,11 @@
 """A table: who sits there, the games played at it, and what comes after each."""
 
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from kozyr.lobby.v1 import lobby_pb2
+from textual import events
 
 from engines.api import CHIPS_MAX
 from services.cli import pictures
@@ -41,7 +42,7 @@ from services.cli.play.scene import (
     say,
     scene_of,
 )
-from services.cli.play.session import Level, Moment, Session
+from services.cli.play.session import Moment, Session
 from services.cli.play.spans import Line, Role, Span
 from services.cli.play.talk_screen import TalkScreen
 from services.cli.play.waiting import Waiting
@@ -51,19 +52,31 @@ from services.kernel.errors import Kind, Refused
 
 TICK_SECONDS = 1.0
 AWAY = Told("The server does not answer; trying goes on.", Role.BAD)
+NOT_SHOWN = "A game is played that is shown to its players alone; you are in the next one."
+NO_TABLE = (Kind.NOT_FOUND, Kind.DENIED, Kind.PRECONDITION)
+"""Refusals that say that there is no such table any more, for this person at least."""
 SAID_KEPT = 5
 """How many lines of talk go on into the next game."""
 
 
 class TableScreen(TalkScreen):
-    """One table. `game_id` is a game to come back to; `begin` says that one is ready at once."""
+    """One table. `game_id` is a game to come back to; `begin` says that one is ready at once,
+    `watch` that one came without a seat."""
 
     def __init__(
-        self, session: Session, table_id: str, game_id: str = "", *, begin: bool = False
+        self,
+        session: Session,
+        table_id: str,
+        game_id: str = "",
+        *,
+        begin: bool = False,
+        watch: bool = False,
     ) -> None:
         super().__init__(session, table_id)
         self._game_id = game_id
         self._begin = begin
+        self._came_to_watch = watch
+        self._gone: Told | None = None
         self._memory = Memory()
         self._look: Look | None = None
         self._noted: Told | None = None
@@ -73,8 +86,13 @@ class TableScreen(TalkScreen):
 
     @property
     def playing(self) -> bool:
-        """Whether a game goes on here."""
-        return self.scene is not None and not self.scene.over
+        """Whether a game goes on here in which one has a seat."""
+        return self.scene is not None and not self.scene.over and self.scene.seat is not None
+
+    @property
+    def watches(self) -> bool:
+        """Whether one came to watch, and has no seat meanwhile."""
+        return self._came_to_watch and waiting.own_seat(self.table, self.session.player_id) is None
 
     def on_mount(self) -> None:
         """Follow the table and its talk, and the game one comes back to."""
@@ -95,20 +113,32 @@ class TableScreen(TalkScreen):
         fill = self.table.fill_time
         wait = round(fill.ToMicroseconds() / 1e6 - time.time()) if fill.seconds else None
         bots_in = None if wait is None else max(0, wait)
-        shown = Waiting(self.table, who, said, self.notice, talks=self.talks, bots_in=bots_in)
+        shown = Waiting(
+            self.table, who, said, self.notice, self.talks, self.watches, bots_in=bots_in
+        )
         return waiting.drawn(shown, columns, rows)
 
     async def pressed(self, key: str, character: str | None) -> None:
         """Do what a key means at a table."""
-        if self.scene is None or self.scene.over:
-            await self._between(key)
-        else:
+        over = self.scene is None or self.scene.over
+        if self.playing:
             await self._in_game(key)
+        elif self._gone is not None and found(key, BETWEEN, EVERYWHERE) in (Do.READY, Do.QUIT):
+            self.go_back(self._gone)
+        elif self.watches or not over:
+            self._without_a_seat(found(key, PLAYING, TALKING, EVERYWHERE))
+        else:
+            await self._between(key)
 
     async def picked(self, spot: str) -> None:
         """A click on a card, a pile or a combination."""
-        if self.scene is not None and not self.scene.over:
+        if self.playing:
             self._do(spot)
+
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """Come back from another screen, to go on where the table is gone meanwhile."""
+        super().on_screen_resume(event)
+        self._go_if_gone()
 
     async def give_up(self) -> None:
         """Leave the game that goes on for good."""
@@ -123,9 +153,26 @@ class TableScreen(TalkScreen):
                 if playing and table.game_id != self._game_id:
                     self._game_id = table.game_id
                     self.run_worker(self._follow_game(table.game_id), group="game", exclusive=True)
+                if table.state == lobby_pb2.TABLE_STATE_CLOSED:
+                    return self._leave_gone("The table is closed.")
+                if table.kicked and not self._came_to_watch:
+                    return self._leave_gone("The host has sent you away from the table.")
                 self.redraw()
         except Refused as refused:
-            self.say(friendly(refused), Role.BAD)
+            if refused.kind in NO_TABLE:
+                self._leave_gone(friendly(refused))
+            else:
+                self.say(friendly(refused), Role.BAD)
+
+    def _leave_gone(self, said: str) -> None:
+        """Nothing happens here any more: say so in the lobby, or below a game that is looked at."""
+        self._gone = self.notice = Told(said, Role.BAD)
+        self._go_if_gone()
+        self.redraw()
+
+    def _go_if_gone(self) -> None:
+        if self._gone is not None and self.scene is None:
+            self.go_back(self._gone)
 
     def heard(self, said: Told) -> None:
         """Put what was said among what happened."""
@@ -142,7 +189,8 @@ class TableScreen(TalkScreen):
                 self._see(moment, self._look)
                 self.redraw()
         except Refused as refused:
-            self.say(friendly(refused), Role.BAD)
+            unseen = refused.kind is Kind.NOT_FOUND
+            self.say(NOT_SHOWN if unseen else friendly(refused), Role.MUTED if unseen else Role.BAD)
 
     def _see(self, moment: Moment, look: Look) -> None:
         """Take in what has happened; what was chosen stays, as far as it still can be."""
@@ -163,6 +211,29 @@ class TableScreen(TalkScreen):
         if moment.late and scene.away:
             self.act(self.session.back(scene.view))
 
+    def _without_a_seat(self, do: Do | None) -> None:
+        """Do what a key means to somebody who looks on."""
+        match do:
+            case Do.PLAYED:
+                self._show_played()
+            case Do.SAY | Do.EMOTE:
+                self.talk(do)
+            case Do.QUIT if self.watches:
+                self.go_back()
+            case Do.QUIT:
+                self.act(self._stand_up())
+            case Do.RULES | Do.HELP | Do.THEME:
+                self._everywhere(do)
+
+    def _show_played(self) -> None:
+        """What is out of play, as a page."""
+        if self.scene is None or self.scene.read is None:
+            return
+        lines: list[Line] = [
+            (Span(f" {each}"),) for each in screen_of(self.scene).played(self.scene)
+        ]
+        self.app.push_screen(ReaderScreen("Played", lambda _: lines))
+
     async def _in_game(self, key: str) -> None:
         scene = self.scene
         if scene is None:
@@ -181,10 +252,8 @@ class TableScreen(TalkScreen):
             case Do.ORDER:
                 picks = replace(scene.picks, by_rank=not scene.picks.by_rank)
                 self.scene = replace(scene, picks=picks)
-            case Do.PLAYED if scene.read is not None:
-                said = screen_of(scene).played(scene)
-                lines: list[Line] = [(Span(f" {each}"),) for each in said]
-                self.app.push_screen(ReaderScreen("Played", lambda _: lines))
+            case Do.PLAYED:
+                self._show_played()
             case Do.SAY | Do.EMOTE:
                 self.talk(do)
             case Do.QUIT:
@@ -279,31 +348,21 @@ class TableScreen(TalkScreen):
 
     def _ask_level(self) -> None:
         """How well the bot is to play that the host adds."""
-
-        def added(level: Level) -> Callable[[], Awaitable[None]]:
-            async def add() -> None:
-                self.act(self.session.add_bot(self.table_id, level))
-
-            return add
-
-        answers = (Answer(name[0], name[0], name, added(level)) for name, level in LEVELS.items())
-        self.ask(Question("How well is the bot to play?", tuple(answers)))
+        add = self.session.add_bot
+        levels = [(name[0], name, partial(add, self.table_id, n)) for name, n in LEVELS.items()]
+        self.offer("How well is the bot to play?", levels)
 
     def _ask_whom(self) -> None:
         """Whom the host sends away."""
-
-        def away(player_id: str) -> Callable[[], Awaitable[None]]:
-            async def kick() -> None:
-                self.act(self.session.kick(self.table_id, player_id))
-
-            return kick
-
         people = waiting.others(self.table, self.session.player_id)
-        answers = (
-            Answer(key, key, seat.display_name, away(seat.player_id))
-            for key, seat in zip(KEYS, people, strict=False)
+        kick = self.session.kick
+        self.offer(
+            "Whom do you send away?",
+            [
+                (key, seat.display_name, partial(kick, self.table_id, seat.player_id))
+                for key, seat in zip(KEYS, people, strict=False)
+            ],
         )
-        self.ask(Question("Whom do you send away?", tuple(answers)))
 
     def _everywhere(self, do: Do) -> None:
         """Help, rules, colours."""
@@ -359,7 +418,7 @@ class TableScreen(TalkScreen):
         """The scene with its clock as it is now, and what the person is told."""
         passed_ms = 1_000 * (time.monotonic() - self._came_at)
         left = None if scene.over else clock.left(scene.view, passed_ms)
-        return replace(scene, notice=self.notice, talks=self.talks, left=left)
+        return replace(scene, notice=self.notice, talks=self.talks, watches=self.watches, left=left)
 
     def _tick(self) -> None:
         """Let the clock run, and say so while the server is away."""

@@ -1,16 +1,16 @@
 """A table's screen as far as people talk there: what they say, saying something, emotes, mutes."""
 
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 from kozyr.lobby.v1 import lobby_pb2
 
 from services.cli.play import talking, waiting
-from services.cli.play.canvas_screen import Answer, CanvasScreen, Question
+from services.cli.play.canvas_screen import CanvasScreen
 from services.cli.play.entry import Entry
 from services.cli.play.keys import Do
 from services.cli.play.scene import Told
-from services.cli.play.session import Emote, Session
+from services.cli.play.session import Session
 from services.cli.play.spans import Role
 from services.kernel.errors import Refused
 
@@ -27,8 +27,10 @@ class TalkScreen(CanvasScreen):
 
     @property
     def talks(self) -> bool:
-        """Whether people can talk here."""
-        return not self.session.alone and not self.table.rules.no_chat
+        """Whether one can talk here: people do, and one sits among them."""
+        if self.session.alone or self.table.rules.no_chat:
+            return False
+        return waiting.own_seat(self.table, self.session.player_id) is not None
 
     async def follow_talk(self) -> None:
         """Put what is said among what happens. Whoever may not hear it, plays without."""
@@ -49,15 +51,12 @@ class TalkScreen(CanvasScreen):
             self.type_in(Entry("Say", most=talking.MESSAGE_MAX), self._say)
             return
 
-        def showing(emote: Emote) -> Callable[[], Awaitable[None]]:
-            async def show() -> None:
-                self.act(self.session.show(self.table_id, emote))
-
-            return show
-
         emotes = zip(talking.EMOTE_KEYS, talking.EMOTES.items(), strict=True)
-        answers = (Answer(key, key, said, showing(emote)) for key, (emote, said) in emotes)
-        self.ask(Question("To the table", tuple(answers)))
+        show = self.session.show
+        self.offer(
+            "To the table",
+            [(key, said, partial(show, self.table_id, emote)) for key, (emote, said) in emotes],
+        )
 
     async def _say(self, text: str) -> None:
         for command, muted in ((talking.MUTE, True), (talking.UNMUTE, False)):

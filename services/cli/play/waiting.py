@@ -15,6 +15,7 @@ from services.cli.play.spans import Line, Role, Span, between, fitted, folded, l
 LAST = (Do.RULES, Do.HELP, Do.QUIT)
 PROBLEMS = {
     "INSUFFICIENT_CHIPS": "too few chips",
+    "PLAYER_HELD_BACK": "cannot play now",
     "STACK_BELOW_ENTRY_FEE": "stack below the fee",
 }
 
@@ -32,6 +33,8 @@ class Waiting:
     said: tuple[Told, ...] = ()
     notice: Told | None = None
     talks: bool = False
+    watches: bool = False
+    """Whether one came to watch, without a seat."""
     bots_in: int | None = None
     """In how many seconds bots sit down on the free seats; None if they do not."""
 
@@ -53,7 +56,7 @@ def drawn(waiting: Waiting, columns: int, rows: int) -> list[Line]:
         if notice is None
         else [(Span(" "), *each) for each in folded(notice.text, columns - 2, notice.role)]
     )
-    asks = (Span(f" ▶ {_asks(table, player_id)}", Role.TURN),)
+    asks = (Span(f" ▶ {_asks(waiting)}", Role.TURN),)
     low: list[Line] = [*foot, asks, keys_line(_keys(waiting), columns, LAST)]
     return [*fitted(lines, columns, rows - len(low)), *fitted(low, columns, len(low))]
 
@@ -117,14 +120,14 @@ def _about(table: lobby_pb2.Table, columns: int) -> list[Line]:
     return [(Span("   "), *each) for text in said for each in folded(text, columns - 4, Role.MUTED)]
 
 
-def _asks(table: lobby_pb2.Table, player_id: str) -> str:
-    own = own_seat(table, player_id)
+def _asks(waiting: Waiting) -> str:
+    table, own = waiting.table, own_seat(waiting.table, waiting.player_id)
     if table.state == lobby_pb2.TABLE_STATE_STARTING:
         return "The game begins."
     if table.state == lobby_pb2.TABLE_STATE_CLOSED:
         return "The table is closed."
-    if table.kicked:
-        return "The host has sent you away; q leads to the lobby."
+    if own is None and waiting.watches:
+        return "You watch this table; q leads to the lobby."
     if own is None:
         return "You do not sit here any more; q leads to the lobby."
     if not own.ready:
@@ -142,6 +145,9 @@ def others(table: lobby_pb2.Table, player_id: str) -> list[lobby_pb2.TableSeat]:
 
 def _keys(waiting: Waiting) -> list[Key]:
     table, player_id = waiting.table, waiting.player_id
+    own = own_seat(table, player_id)
+    if own is None:
+        return []
     host = table.host_id == player_id
     azi = game_name(table) == "azi"
     free, bots = free_seats(table), any(seat.bot_level for seat in table.seats)
@@ -153,8 +159,7 @@ def _keys(waiting: Waiting) -> list[Key]:
         Do.START: host and free > 0,
         Do.TOP_UP: azi,
     }
-    own = own_seat(table, player_id)
     keys = [key for key in BETWEEN if wanted[key.do]]
-    if own is not None and own.ready:
+    if own.ready:
         keys[0] = replace(keys[0], label="not ready")
     return [*keys, *(TALKING if waiting.talks else ())]
