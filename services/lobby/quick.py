@@ -118,9 +118,9 @@ class QuickPlay:
     async def _play(self, player: UUID, hope: Hope, request: Request) -> Found:
         tried: set[UUID] = set()
         chosen = await self._choices.find(request.key)
-        if chosen is None:
+        if chosen is None or not await self._suits(chosen, hope, request):
             first = await self._next(player, hope, tried)
-            chosen = await self._choices.choose(request.key, first)
+            chosen = await self._choices.choose(request.key, first, instead_of=chosen)
         while True:
             try:
                 return Found(chosen, await self._sit(chosen, player, hope, request))
@@ -133,6 +133,18 @@ class QuickPlay:
             tried.add(chosen)
             other = await self._next(player, hope, tried)
             chosen = await self._choices.choose(request.key, other, instead_of=chosen)
+
+    async def _suits(self, table_id: UUID, hope: Hope, request: Request) -> bool:
+        """Whether a table that was chosen for this request is one for this hope, or the request was
+        carried out there: one that came to no end may have been another under the same id."""
+        table = await self._tables.load(table_id)
+        if table.rules is not None:
+            return _plays(table, hope) or await self._tables.answered(table_id, request)
+        for variant in Variant:
+            terms = (await self._openings.latest(variant)).terms(table_id)
+            if terms is not None:
+                return not hope.alone and _as_hoped(terms, hope)
+        return True
 
     async def _next(self, player: UUID, hope: Hope, tried: set[UUID]) -> UUID:
         """Where to sit down: where he waits already, at the fullest table, or at a new one."""

@@ -31,7 +31,7 @@ from tests import postgres
 
 @dataclass
 class Replica:
-    """A lobby's tables, its directory and quick play; there is no wallet."""
+    """A lobby's tables, its directory and quick play; everybody has plenty of chips."""
 
     streams: Streams[Table, Command, Event]
     directory: Directory
@@ -46,6 +46,14 @@ class Replica:
             await self.streams.transact(
                 table_id, command, request_id=f"{number}", body_hash=bytes(32)
             )
+
+
+class Plenty:
+    """Accounts in which there is always enough."""
+
+    async def balance(self, player: UUID) -> int:
+        """More than any stack."""
+        return 1 << 60
 
 
 @asynccontextmanager
@@ -63,8 +71,12 @@ async def replica(url: str) -> AsyncIterator[Replica]:
 
     store.read_each = counted  # type: ignore[method-assign]
     streams = Streams(store, DECIDER, published=lambda c: made.published(c.stream, c.after.state))
-    made, choices, nobody = Directory(engine, store, streams), Choices(engine), cast(Any, None)
-    others = nobody, Admission(streams, store, LimitBook(engine), Stakes(engine)), Seatings(engine)
+    made, choices = Directory(engine, store, streams), Choices(engine)
+    others = (
+        cast(Any, Plenty()),
+        Admission(streams, store, LimitBook(engine), Stakes(engine)),
+        Seatings(engine),
+    )
     tables = Tables(streams, store, Players(engine), choices, *others)
     quick = QuickPlay(tables, store, choices, made, Openings(engine))
     try:

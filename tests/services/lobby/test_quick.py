@@ -105,6 +105,35 @@ async def test_those_who_ask_at_once_at_two_replicas_meet(tmp_path: Path, databa
             check(await tables_of(both[0]), wanted)
 
 
+def for_chips(low: int, high: int) -> Hope:
+    """A player who wants to play Azi of three, at such a fee."""
+    return Hope(quick_rules(Variant.AZI, 3, low, SETTINGS), False, low, high)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_nobody_is_seated_at_stakes_he_did_not_ask_for(tmp_path: Path, seed: int) -> None:
+    """Whoever asks at once, at which replica, and whatever was asked before under the same id by a
+    call that never came to its end."""
+    chance, wanted = random.Random(seed), dict[int, Hope]()
+    async with replicas(tmp_path, "sqlite") as both:
+        for number in range(18):
+            low = chance.choice([1, 2, 5])
+            wanted[number] = for_chips(low, low + chance.choice([0, 1, 3, 20]))
+        for number in chance.sample(range(18), 6):
+            before = for_chips(chance.choice([1, 2, 30]), 40)
+            there = await both[0].quick._next(player(number), before, set())
+            await both[0].quick._choices.choose(f"quick {number}", there)
+        await asyncio.gather(*(ask(chance.choice(both), n, mine) for n, mine in wanted.items()))
+        tables = await tables_of(both[0])
+        seats = Counter(seat.player for table in tables.values() for _, seat in table.people())
+        assert seats == Counter(map(player, wanted))
+        for table in tables.values():
+            for _, seat in table.people():
+                mine = wanted[_number(seat.player)]
+                assert table.rules is not None
+                assert mine.fee_min <= table.rules.entry_fee <= mine.fee_max
+
+
 async def test_two_requests_of_a_player_at_once_are_one_seat(tmp_path: Path) -> None:
     """From two devices, at two replicas; asked again after he has left, neither sits him down."""
     async with replicas(tmp_path, "sqlite") as (one, two):
