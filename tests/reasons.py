@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "reasons.md"
 MADE = {
     "precondition": Kind.PRECONDITION.value,
+    "not_yet": Kind.PRECONDITION.value,
     "not_found": Kind.NOT_FOUND.value,
     "denied": Kind.DENIED.value,
     "unavailable": Kind.UNAVAILABLE.value,

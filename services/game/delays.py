@@ -12,10 +12,12 @@ from uuid import UUID
 
 from services.game.games import Games
 from services.game.model import State
-from services.kernel.errors import Refused, precondition
+from services.kernel.errors import Refused, not_yet
 from services.runtime.streams import Change, Loaded
 
 LOG_DAMAGED = "LOG_DAMAGED"
+RETRY_MS = 2_000
+"""When to ask again for a game that is not shown yet: decisions take their time."""
 SHOWN_KEPT = 1_000
 """Of how many games it is kept in memory what was shown last."""
 
@@ -89,7 +91,7 @@ class Delays:
 
 def not_shown_yet() -> Refused:
     """The game is too young for those who are kept behind."""
-    return precondition("NOT_SHOWN_YET", "this game is shown after some more decisions")
+    return not_yet("NOT_SHOWN_YET", "this game is shown after some more decisions", RETRY_MS)
 
 
 def _old_enough(changes: Sequence[Change[State]], delay: int) -> int:

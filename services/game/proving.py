@@ -19,7 +19,7 @@ from services.game.tree import TreeBroken
 from services.game.tree_audit import verify_tree
 from services.game.viewers import seat_of
 from services.kernel import merkle
-from services.kernel.errors import Refused, precondition
+from services.kernel.errors import Refused, not_yet, precondition
 from services.runtime import validate
 from services.runtime.auth import Role
 from services.runtime.call import caller, note
@@ -171,4 +171,4 @@ def _refused_if_broken() -> Iterator[None]:
 
 
 def _not_covered() -> Refused:
-    return precondition("NOT_CHECKPOINTED", "no checkpoint covers this yet; ask again soon")
+    return not_yet("NOT_CHECKPOINTED", "no checkpoint covers this yet; ask again soon")

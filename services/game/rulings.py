@@ -8,7 +8,7 @@ from kozyr.wallet.v1 import wallet_pb2
 
 from services.game.disputes import Dispute
 from services.game.model import Stage, State
-from services.kernel.errors import invalid, precondition, unavailable
+from services.kernel.errors import invalid, not_yet, precondition, unavailable
 
 MOVE_MAX = 10**15
 """Most chips that a correction moves to or from one player."""
@@ -23,7 +23,7 @@ def rulings_before(paid: Sequence[Dispute], transfers: Iterable[wallet_pb2.GameT
     """
     kinds = [transfer.kind for transfer in transfers]
     if Kind.TRANSFER_KIND_SETTLE not in kinds:
-        raise precondition("GAME_NOT_SETTLED", "the game has not paid its players out")
+        raise not_yet("GAME_NOT_SETTLED", "the game has not paid its players out")
     if kinds.count(Kind.TRANSFER_KIND_DISPUTE) != len(paid):
         raise unavailable("RULING_UNDER_WAY", "another ruling on this game is being carried out")
     return len(paid)

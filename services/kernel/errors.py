@@ -39,7 +39,7 @@ class Refused(Exception):
 
     `reason` is an UPPER_SNAKE word clients may rely on; `message` a sentence for people; `facts`
     short strings (rule number, bounds); `fields` the request fields at fault; `retry_after_ms`
-    when the same request may succeed later.
+    when the same request may succeed later, always there where that passes by itself.
     """
 
     def __init__(
@@ -71,6 +71,11 @@ def invalid(field: str, problem: str, reason: str = "INVALID_FIELD") -> Refused:
 def precondition(reason: str, message: str, **facts: str) -> Refused:
     """The request is well formed, but not possible in the present state."""
     return Refused(Kind.PRECONDITION, reason, message, facts=facts)
+
+
+def not_yet(reason: str, message: str, retry_after_ms: int = 1_000) -> Refused:
+    """The request is well formed, and will be possible soon by itself."""
+    return Refused(Kind.PRECONDITION, reason, message, retry_after_ms=retry_after_ms)
 
 
 def not_found(reason: str, message: str) -> Refused:

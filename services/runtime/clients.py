@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import grpc
 
-from services.kernel.errors import Kind, Refused
+from services.kernel.errors import Kind, Refused, unavailable
 from services.runtime import call as calls
 from services.runtime import traces
 from services.runtime.connection import open_channel
@@ -129,12 +129,9 @@ class ServiceClient(Client):
             return await super().call(method, request, timeout_ms)
         except Refused as refused:
             if refused.kind is Kind.UNAUTHENTICATED or refused.reason in _OUR_FAULT:
-                raise Refused(
-                    Kind.UNAVAILABLE,
-                    "PEER_FAILED",
-                    "the service failed",
-                    facts={"code": refused.kind.value},
-                ) from refused
+                failed = unavailable("PEER_FAILED", "the service failed")
+                failed.facts["code"] = refused.kind.value
+                raise failed from refused
             raise
 
 

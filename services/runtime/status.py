@@ -130,8 +130,9 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> Refused:
         info, fields, retry_ms = None, (), None
     kind = KINDS.get(code)
     if kind is None:
-        facts = {**(info.metadata if info is not None else {}), "code": code.name}
-        return Refused(Kind.UNAVAILABLE, "PEER_FAILED", "the service failed", facts=facts)
+        refused = unavailable("PEER_FAILED", "the service failed")
+        refused.facts |= {**(info.metadata if info is not None else {}), "code": code.name}
+        return refused
     if info is None:
         return _without_details(code, kind, error.details() or "")
     return Refused(
