@@ -17,7 +17,7 @@ from services.cli.pictures.look import Look
 from services.cli.play.alone import Alone
 from services.cli.play.app import PlayApp, Wishes
 from services.cli.play.dealt import PERSON, Dealt
-from services.cli.play.session import Opening, Session
+from services.cli.play.session import Opening, Running, Session
 from services.client.tables import game_options
 from services.kernel.errors import Refused
 from services.kernel.seats import BotLevel
@@ -47,6 +47,49 @@ def opening(game: str, seats: int, **options: str) -> Opening:
 def alone(seed: bytes = SEED) -> Alone:
     """A session without a server whose games are the same every time."""
     return Alone("Ann", pause=0.0, seed=seed, rng=Random(1))
+
+
+class Elsewhere(Alone):
+    """A session that says of itself that it has a server, with a game that goes on there."""
+
+    alone = False
+
+    def __init__(self) -> None:
+        super().__init__("Ann", pause=0.0, seed=bytes(32), rng=Random(1))
+        self.left = 0
+        self.done: list[str] = []
+        self.lines: asyncio.Queue[talk_pb2.TalkLine] = asyncio.Queue()
+
+    async def running(self) -> Running | None:
+        """The game that was begun elsewhere."""
+        await self.open(opening("durak", 2))
+        await self.start("alone")
+        return Running(self._table.game_id, "alone", "durak")
+
+    async def leave(self, view: object) -> None:
+        """Count it."""
+        self.left += 1
+
+    async def talk(self, table_id: str) -> AsyncIterator[talk_pb2.TalkLine]:
+        """What was put there to be said."""
+        while True:
+            yield await self.lines.get()
+
+    async def say(self, table_id: str, text: str) -> None:
+        """Hear oneself."""
+        self.lines.put_nowait(talk_pb2.TalkLine(display_name="Ann", text=text))
+
+    async def show(self, table_id: str, emote: talk_pb2.Emote.ValueType) -> None:
+        """See it oneself."""
+        self.lines.put_nowait(talk_pb2.TalkLine(display_name="Ann", emote=emote))
+
+    async def mute(self, player_id: str, *, muted: bool) -> None:
+        """Note it."""
+        self.done.append(f"{'mute' if muted else 'unmute'} {player_id}")
+
+    async def kick(self, table_id: str, player_id: str) -> None:
+        """Note it."""
+        self.done.append(f"kick {player_id}")
 
 
 class Onlooker(Alone):

@@ -3,27 +3,25 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from random import Random
 
 import pytest
 from kozyr.lobby.v1 import lobby_pb2, talk_pb2
 
 from engines.api import InvalidOption, RuleViolation
 from services.cli.play import keys, talking
-from services.cli.play.alone import Alone
 from services.cli.play.app import Wishes
 from services.cli.play.friendly import friendly
 from services.cli.play.hall import Hall
 from services.cli.play.hall import drawn as hall_drawn
 from services.cli.play.ink import THEMES
 from services.cli.play.keys import Do
-from services.cli.play.session import Running
 from services.cli.play.spans import text
 from services.cli.play.table_screen import TableScreen
 from services.client.variants import GAMES
 from services.kernel.errors import Kind, Refused
 from tests.cli.playing import (
     SIZE,
+    Elsewhere,
     alone,
     asked,
     foot,
@@ -221,49 +219,6 @@ async def test_colours_can_be_changed_while_playing() -> None:
         for theme in ("light", "none", "dark"):
             await pilot.press("f2")
             assert getattr(app, "colours") == theme  # noqa: B009
-
-
-class Elsewhere(Alone):
-    """A session that says of itself that it has a server, with a game that goes on there."""
-
-    alone = False
-
-    def __init__(self) -> None:
-        super().__init__("Ann", pause=0.0, seed=bytes(32), rng=Random(1))
-        self.left = 0
-        self.done: list[str] = []
-        self.lines: asyncio.Queue[talk_pb2.TalkLine] = asyncio.Queue()
-
-    async def running(self) -> Running | None:
-        """The game that was begun elsewhere."""
-        await self.open(opening("durak", 2))
-        await self.start("alone")
-        return Running(self._table.game_id, "alone", "durak")
-
-    async def leave(self, view: object) -> None:
-        """Count it."""
-        self.left += 1
-
-    async def talk(self, table_id: str) -> AsyncIterator[talk_pb2.TalkLine]:
-        """What was put there to be said."""
-        while True:
-            yield await self.lines.get()
-
-    async def say(self, table_id: str, text: str) -> None:
-        """Hear oneself."""
-        self.lines.put_nowait(talk_pb2.TalkLine(display_name="Ann", text=text))
-
-    async def show(self, table_id: str, emote: talk_pb2.Emote.ValueType) -> None:
-        """See it oneself."""
-        self.lines.put_nowait(talk_pb2.TalkLine(display_name="Ann", emote=emote))
-
-    async def mute(self, player_id: str, *, muted: bool) -> None:
-        """Note it."""
-        self.done.append(f"{'mute' if muted else 'unmute'} {player_id}")
-
-    async def kick(self, table_id: str, player_id: str) -> None:
-        """Note it."""
-        self.done.append(f"kick {player_id}")
 
 
 @pytest.mark.parametrize("answer", ["enter", "escape", "g"])
