@@ -163,7 +163,7 @@ Happening = (
 )
 
 
-_view = maker(View)
+_view, _seen = maker(View), maker(SeatView)
 
 
 def view(state: State, viewer: int | None, public: View | None = None) -> View:
@@ -251,7 +251,7 @@ def history(events: Sequence[Event], viewer: int | None) -> tuple[Happening, ...
 
 
 def _seat_view(seat: int, player: Player) -> SeatView:
-    return SeatView(
+    seen: SeatView = _seen(
         seat=seat,
         standing=player.standing,
         stack=player.stack,
@@ -266,6 +266,7 @@ def _seat_view(seat: int, player: Player) -> SeatView:
         cards=len(player.hand),
         tricks=player.tricks,
     )
+    return seen
 
 
 def _level_price(state: State, own: Player) -> int:

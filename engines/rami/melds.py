@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from itertools import combinations
 
-from engines.cards import ACE, RANKS, SUITS, Card, card, rank
+from engines.cards import ACE, PACK_SIZE, RANKS, SUITS, Card, card, rank
 
 MELD_MIN = 3
 """The fewest cards of a run or a group (RAMI-5, RAMI-6)."""
@@ -69,9 +69,17 @@ def card_points(of: Card, ace_high: bool) -> int:
     return min(rank(of) + 2, _FIGURE)
 
 
+_POINTS = tuple(
+    tuple(card_points(c, ace_high) for c in map(Card, range(PACK_SIZE)))
+    for ace_high in (False, True)
+)
+"""By whether the ace is high, then by card."""
+
+
 def hand_points(hand: Iterable[Card], ace_high: bool) -> int:
     """The points of all cards of a hand (RAMI-23)."""
-    return sum(card_points(c, ace_high) for c in hand)
+    points = _POINTS[ace_high]
+    return sum([points[c] for c in hand])
 
 
 def _runs(ordered: Sequence[Card]) -> list[tuple[Card, ...]]:

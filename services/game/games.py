@@ -94,9 +94,9 @@ class Games:
         self._changed.append(tell)
 
     def _published(self, change: Change[State]) -> None:
-        self.feed.published(change.stream, change.after.version)
         for tell in self._changed:
             tell(change)
+        self.feed.published(change.stream, change.after.version)
 
     async def load(self, game_id: UUID, known: int | None = None) -> Loaded[State]:
         """The game now, or at any version not below `known`; ABSENT if it does not exist.

@@ -1,16 +1,17 @@
 """The steps of the games that are watched here: each append is read, folded and rendered once.
 
 An append made by this process comes with its rows and states; those of others are read once, for
-all that watch the game here. What a viewer is told of an append is made when the first of them is
+all that watch the game here, as soon as there is news of them; a course wakes its watchers when it
+has moved on. What a viewer is told of an append is made when the first of them is
 to be told, and kept under nothing but who looks: a seat, or None for all who have none.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 from weakref import ref
 
@@ -18,7 +19,7 @@ from kozyr.game.v1 import game_pb2
 
 from services.game import codec, views
 from services.game.delays import Past, asks
-from services.game.games import Games
+from services.game.games import STORE_UNAVAILABLE, Games
 from services.game.model import Event, State
 from services.kernel.envelope import Recorded
 from services.kernel.errors import Refused, unavailable
@@ -124,7 +125,7 @@ class Step:
             self._public = [Told.of(rules, row, event, None) for row, event in events]
         for public in self._public:
             shown = views.shown_event(rules, public.event, viewer)
-            if shown == public.shown:
+            if shown is public.shown or shown == public.shown:
                 yield public.octets
             else:
                 yield Told.of(rules, public.row, public.event, viewer).octets
@@ -145,7 +146,7 @@ class Course:
     ahead: int = 0
     watchers: int = 0
     recent: "deque[ref[Step]]" = field(default_factory=deque)
-    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: set[asyncio.Future[bool]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.shown = self.last
@@ -154,6 +155,7 @@ class Course:
         """Take an append in, if it is the one that follows."""
         if change.before.version != self.last.loaded.version:
             return
+        shown = self.shown
         self.recent.append(ref(self.last))
         self.last.next = self.last = Step(change.after, change.rows)
         if self.delay and not change.after.state.ended:
@@ -166,6 +168,20 @@ class Course:
             behind = self.recent.popleft()()
             if behind is not None:
                 behind.next, behind.lost = None, True
+        if self.shown is not shown:
+            self.wake()
+
+    def wake(self, problem: Exception | None = None) -> None:
+        """Have all who wait look again, or tell them why there is nothing to look at."""
+        waiting, self.waiting = self.waiting, set()
+        for waiter in waiting:
+            if waiter.done():
+                continue
+            if problem is None:
+                waiter.set_result(True)
+            else:
+                waiter.set_exception(problem)
+                waiter.exception()  # who is cancelled meanwhile will not ask for it
 
     def _advance(self) -> None:
         """Show what is so many decisions old by now, and all before the first deal."""
@@ -178,6 +194,57 @@ class Course:
             self.later -= asked
 
 
+class Watcher:
+    """Somebody who waits for what comes next on a course, but not longer than `patience_s`.
+
+    One timer serves many waits: where they are short it is seldom set anew.
+    """
+
+    __slots__ = ("_course", "_loop", "_patience_s", "_since", "_timer", "_waiter")
+
+    def __init__(self, course: Course, patience_s: float) -> None:
+        self._course = course
+        self._patience_s = patience_s
+        self._loop = asyncio.get_running_loop()
+        self._since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[bool] | None = None
+
+    async def news(self) -> bool:
+        """Wait until the course may have moved on (True), or until time is up.
+
+        Raises what the course could not be read for.
+        """
+        self._since = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._patience_s, self._ring)
+        waiter: asyncio.Future[bool] = self._loop.create_future()
+        self._waiter = waiter
+        self._course.waiting.add(waiter)
+        try:
+            return await waiter
+        finally:
+            self._course.waiting.discard(waiter)
+
+    def _ring(self) -> None:
+        """Time is up, unless the present wait has begun later than the one it was set for."""
+        self._timer = None
+        if self._waiter is None or self._waiter.done():
+            return
+        left = self._since + self._patience_s - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._ring)
+        else:
+            self._waiter.set_result(False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
 class Steps:
     """The games watched in this process."""
 
@@ -185,9 +252,9 @@ class Steps:
         self._games = games
         self._courses: dict[UUID, list[Course]] = {}
         """Of a game one for those who see it live, one for those who are kept behind."""
-        self._gathered: set[UUID] | None = None
-        """Games that are about to be read together."""
-        self._reading: asyncio.Task[None]
+        self._wanted: dict[UUID, int] = {}
+        """Games that are to be read next, and which version there is news of."""
+        self._reading: asyncio.Task[None] | None = None
         games.on_change(self._made_here)
 
     @property
@@ -214,55 +281,96 @@ class Steps:
             course = Course(Step(past.shown), delay)
             for change in past.later:
                 course.push(change)
-            self._courses.setdefault(game_id, []).append(course)
+            self._enter(game_id, course)
         course.watchers += 1
         try:
             yield course
         finally:
             course.watchers -= 1
             if not course.watchers:
-                courses = self._courses[game_id]
-                courses.remove(course)
-                if not courses:
-                    del self._courses[game_id]
+                self._leave(game_id, course)
+
+    def _enter(self, game_id: UUID, course: Course) -> None:
+        if game_id not in self._courses:
+            self._games.feed.follow(game_id, self._heard)
+        self._courses.setdefault(game_id, []).append(course)
+
+    def _leave(self, game_id: UUID, course: Course) -> None:
+        courses = self._courses[game_id]
+        courses.remove(course)
+        if not courses:
+            del self._courses[game_id]
+            self._games.feed.leave(game_id, self._heard)
 
     async def reach(self, game_id: UUID, course: Course, version: int) -> None:
-        """Bring the course to a version; one reads for all, and for other games' watchers as well.
+        """Bring a course that somebody joins to a version that the database has been seen to have.
 
-        Raises Refused as `Games.load`, STATE_BEHIND when the database does not know the version.
+        Raises Refused as `Games.load`, STATE_BEHIND when the database does not know it any more.
         """
-        if course.last.loaded.version >= version:
-            return
-        await self._read_with_others(game_id)
-        if course.last.loaded.version >= version:
-            return
-        async with course.reading:
-            if course.last.loaded.version < version:
-                await self._read((game_id,))
         if course.last.loaded.version < version:
-            self._games.feed.forget(game_id, version)
-            raise unavailable("STATE_BEHIND", "the database does not know that version yet")
+            await self._catch_up((game_id,))
+        if course.last.loaded.version < version:
+            raise self._behind(game_id, version)
 
-    async def _read_with_others(self, game_id: UUID) -> None:
-        """Read what is new of the game together with all games for which this is asked in the same
-        turn of the loop: those that news from another replica names."""
-        if self._gathered is None:
-            self._gathered = set()
-            self._reading = asyncio.create_task(self._read_gathered(self._gathered))
-        self._gathered.add(game_id)
-        await asyncio.shield(self._reading)
+    def check(self, game_id: UUID, course: Course) -> None:
+        """Have a course read if there is news of something after it.
 
-    async def _read_gathered(self, gathered: set[UUID]) -> None:
-        await asyncio.sleep(0)
-        self._gathered = None
-        with suppress(Refused):  # of one of them; each is read by itself then
-            await self._read(gathered)
+        What news from another replica names together is read together, and so is what is named
+        while something is read.
+        """
+        version = self._games.feed.known(game_id)
+        if course.last.loaded.version >= version:
+            return
+        self._wanted[game_id] = version
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read_wanted(), name="steps")
 
-    async def _read(self, games: Iterable[UUID]) -> None:
+    def _heard(self, game_id: UUID) -> None:
+        """There is news of a game, or there will be none any more: then its watchers look up."""
+        for course in self._courses.get(game_id, ()):
+            if self._games.feed.stopped:
+                course.wake()
+            else:
+                self.check(game_id, course)
+
+    async def _read_wanted(self) -> None:
+        try:
+            while self._wanted:
+                wanted, self._wanted = self._wanted, {}
+                await self._read(wanted)
+        finally:
+            self._reading = None
+
+    async def _read(self, wanted: Mapping[UUID, int]) -> None:
+        """Bring the courses of games to these versions, or tell their watchers why not."""
+        try:
+            await self._catch_up(wanted)
+        except Exception as problem:  # noqa: BLE001 - it goes to those who wait
+            if len(wanted) > 1 and is_of_one(problem):
+                await asyncio.gather(*(self._read({game: wanted[game]}) for game in wanted))
+                return
+            for game_id in wanted:
+                self._fail(game_id, problem)
+            return
+        for game_id, version in wanted.items():
+            courses = self._courses.get(game_id, ())
+            if any(course.last.loaded.version < version for course in courses):
+                self._fail(game_id, self._behind(game_id, version))
+
+    async def _catch_up(self, games: Iterable[UUID]) -> None:
         known = {game: _oldest(courses) for game in games if (courses := self._courses.get(game))}
         for game_id, changes in (await self._games.since(known)).items():
             for change in changes:
                 self._push(game_id, change)
+
+    def _behind(self, game_id: UUID, version: int) -> Refused:
+        """What is told where the database does not know a version: nobody waits for it longer."""
+        self._games.feed.forget(game_id, version)
+        return unavailable("STATE_BEHIND", "the database does not know that version yet")
+
+    def _fail(self, game_id: UUID, problem: Exception) -> None:
+        for course in self._courses.get(game_id, ()):
+            course.wake(problem)
 
     def view(self, game_id: UUID, version: int, viewer: Viewer, now: int) -> bytes | None:
         """The view at a version, its clock read at `now` (microseconds), where it is the latest of
@@ -278,6 +386,11 @@ class Steps:
     def _push(self, game_id: UUID, change: Change[State]) -> None:
         for course in self._courses.get(game_id, ()):
             course.push(change)
+
+
+def is_of_one(problem: Exception) -> bool:
+    """Whether what several games could not be read for may be the fault of one of them."""
+    return isinstance(problem, Refused) and problem.reason != STORE_UNAVAILABLE
 
 
 def _oldest(courses: Iterable[Course]) -> Loaded[State]:

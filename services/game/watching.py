@@ -5,7 +5,6 @@ gets a snapshot that says which versions it stands for. Messages are octets: wha
 all who see the same is shared (`steps.py`), and each watcher's own token follows it.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from uuid import UUID
@@ -15,7 +14,7 @@ from kozyr.game.v1 import game_pb2
 from services.game import views
 from services.game.delays import Delays, Past, delay_of, not_shown_yet
 from services.game.games import Games
-from services.game.steps import Course, Step, Steps
+from services.game.steps import Step, Steps, Watcher
 from services.kernel.errors import unavailable
 from services.runtime import metrics
 from services.runtime.drain import Drain
@@ -62,7 +61,10 @@ class Watching:
         past = Past(loaded)
         if delay and self.steps.course(game_id, delay) is None:
             past = await self.delays.past(loaded, delay)
-        with self.steps.watched_from(game_id, past, delay) as course:
+        with (
+            self.steps.watched_from(game_id, past, delay) as course,
+            Watcher(course, self.heartbeat_ms / 1_000) as watcher,
+        ):
             await self.steps.reach(game_id, course, loaded.version)
             step = course.shown
             version = step.loaded.version
@@ -76,35 +78,22 @@ class Watching:
                 for change in await self.games.missed(game_id, seen, version):
                     yield signed.step(Step(change.after, change.rows), viewer)
             while not self.drain.started.is_set():
-                while step is not course.shown and (following := step.next) is not None:
+                if step is not course.shown and (following := step.next) is not None:
                     step, silent = following, False
                     yield signed.step(step, viewer)
-                if step.lost:
+                elif step.lost:
                     metrics.WATCHERS_BEHIND.of().inc()
                     first, step, silent = step.loaded.version + 1, course.shown, False
                     yield signed.snapshot(step, viewer, first)
-                    continue
-                if step.loaded.state.ended:
+                elif step.loaded.state.ended:
                     return
-                if silent:  # who took the stream up learns at once that this replica lives
+                elif silent:  # who took the stream up learns at once that this replica lives
+                    silent = False
                     yield signed.heartbeat(step.loaded.version)
-                silent = await self._silence(game_id, course, step)
+                else:
+                    self.steps.check(game_id, course)
+                    silent = not await watcher.news()
         raise unavailable("DRAINING", "this replica is going away; resume with the last token")
-
-    async def _silence(self, game_id: UUID, course: Course, step: Step) -> bool:
-        """Wait until there is something to show after a step; whether it is time to say that there
-        is not. What happens meanwhile and is not shown changes nothing."""
-        clock = asyncio.get_running_loop().time
-        until = clock() + self.heartbeat_ms / 1_000
-        while step is course.shown:
-            latest = course.last.loaded.version
-            news = await self.games.feed.wait(game_id, latest, until - clock())
-            await self.steps.reach(game_id, course, news)
-            if self.drain.started.is_set():
-                return False
-            if news == latest:
-                return step is course.shown
-        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,9 @@ from uuid import UUID
 RANDOM_BYTES = 10
 REQUEST_ID_MAX = 64
 """Longest request id, in characters."""
+_48_BITS, _RANDOM_A, _RANDOM_B = 2**48 - 1, 0xFFF << 64, 2**62 - 1
+_VERSION_7 = 0x7 << 76 | 0b10 << 62
+"""The fields of a UUIDv7: its milliseconds, two random parts, version and variant."""
 
 
 def uuid7(at_ms: int, random: bytes) -> UUID:
@@ -17,12 +20,9 @@ def uuid7_octets(at_ms: int, random: bytes) -> bytes:
     if len(random) != RANDOM_BYTES:
         raise ValueError(f"{RANDOM_BYTES} random bytes are needed")
     bits = int.from_bytes(random, "big")
-    value = (at_ms & (2**48 - 1)) << 80
-    value |= 0x7 << 76
-    value |= (bits >> 68 & 0xFFF) << 64
-    value |= 0b10 << 62
-    value |= bits & (2**62 - 1)
-    return value.to_bytes(16)
+    return (
+        (at_ms & _48_BITS) << 80 | _VERSION_7 | bits >> 4 & _RANDOM_A | bits & _RANDOM_B
+    ).to_bytes(16)
 
 
 def parse_uuid(text: str) -> UUID | None:

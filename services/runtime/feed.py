@@ -1,12 +1,13 @@
 """Waking those who watch streams: at once after an append of this process, by polling otherwise.
 
 Polling the heads of the watched streams finds what other processes appended, and whatever a lost
-wake-up would hide. A relay between processes needs only to call `published`.
+wake-up would hide. A relay between processes needs only to call `published`. Whoever wants the news
+of a stream once waits for it; whoever wants all of it follows the stream.
 """
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -45,6 +46,7 @@ class Feed:
         self._interval = interval_ms / 1_000
         self._known: OrderedDict[UUID, int] = OrderedDict()
         self._waiting: dict[UUID, set[asyncio.Future[None]]] = {}
+        self._following: dict[UUID, list[Callable[[UUID], None]]] = {}
         self._polling: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -56,6 +58,10 @@ class Feed:
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
             self._wake(stream)
+
+    def known(self, stream: UUID) -> int:
+        """The last version that was published of a stream, 0 where none is remembered."""
+        return self._known.get(stream, 0)
 
     def forget(self, stream: UUID, version: int) -> None:
         """Says that the database does not know this version: it lost it when it failed over."""
@@ -79,13 +85,30 @@ class Feed:
                 await waiter
             finally:
                 timer.cancel()
-                self._leave(stream, waiter)
+                self._go(stream, waiter)
         return max(known, after)
+
+    def follow(self, stream: UUID, heard: Callable[[UUID], None]) -> None:
+        """From now on `heard` is called whenever the stream is known to have a newer version, and
+        when the feed stops."""
+        self._following.setdefault(stream, []).append(heard)
+
+    def leave(self, stream: UUID, heard: Callable[[UUID], None]) -> None:
+        """Follow the stream no more."""
+        following = self._following[stream]
+        following.remove(heard)
+        if not following:
+            del self._following[stream]
 
     @property
     def watched(self) -> int:
-        """How many streams are being waited for."""
-        return len(self._waiting)
+        """How many streams are being waited for or followed."""
+        return len(self._watched())
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it has been stopped and tells nothing any more."""
+        return self._stopped
 
     @property
     def healthy(self) -> bool:
@@ -102,14 +125,20 @@ class Feed:
             self._polling.cancel()
             await asyncio.wait([self._polling])
         self._stopped = True
-        for stream in list(self._waiting):
+        for stream in self._watched():
             self._wake(stream)
 
+    def _watched(self) -> list[UUID]:
+        """The streams that are waited for or followed, in an order that does not change."""
+        return [*dict.fromkeys((*self._waiting, *self._following))]
+
     def _wake(self, stream: UUID) -> None:
+        for heard in tuple(self._following.get(stream, ())):
+            heard(stream)
         for waiter in self._waiting.pop(stream, ()):
             _wake(waiter)
 
-    def _leave(self, stream: UUID, waiter: asyncio.Future[None]) -> None:
+    def _go(self, stream: UUID, waiter: asyncio.Future[None]) -> None:
         waiters = self._waiting.get(stream)
         if waiters is not None:
             waiters.discard(waiter)
@@ -120,10 +149,10 @@ class Feed:
         reachable = True
         while True:
             await asyncio.sleep(self._interval)
-            if not self._waiting:
+            if not (watched := self._watched()):
                 continue
             try:
-                found = await self._store.heads(list(self._waiting))
+                found = await self._store.heads(watched)
             except StoreUnavailable as error:
                 metrics.FEED_POLLS.of("failed").inc()
                 if reachable:

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from services.runtime import log, metrics
 from services.runtime.database import DATABASE_ERRORS
 from services.runtime.feed import Feed
+from services.runtime.moments import quick_uuid
 
 CHANNEL = "kozyr_news"
 PAYLOAD_MAX = 7_900
@@ -112,6 +113,6 @@ def read(payload: str) -> Iterator[tuple[UUID, int]]:
     for word in payload.split():
         stream, _, version = word.partition(":")
         try:
-            yield UUID(hex=stream), int(version)
+            yield quick_uuid(stream), int(version)
         except ValueError:
             continue

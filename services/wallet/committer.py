@@ -5,11 +5,12 @@ command of a batch is accepted or refused alone, and nobody is answered before t
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from engines.records import maker
 from services.kernel.errors import Kind, Refused, unavailable
 from services.runtime import log, metrics
 from services.runtime.database import DATABASE_ERRORS
@@ -65,6 +66,9 @@ class Waiting:
             self.answer.exception()  # whoever was cancelled will not ask for it
 
 
+_waiting = maker(Waiting)
+
+
 class Committer:
     """Carries commands out on one database, those that wait together in one transaction."""
 
@@ -73,6 +77,7 @@ class Committer:
         self._wake = wake
         self._queue_max = queue_max
         self._queue: deque[Waiting] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._work: asyncio.Task[None] | None = None
         self._fault: BaseException | None = None
         self._died = asyncio.Event()
@@ -91,10 +96,12 @@ class Committer:
                 "too many commands wait for the database; try again",
                 retry_after_ms=RETRY_MS,
             )
-        waiting = Waiting(asked, asyncio.get_running_loop().create_future())
+        if self._loop is None or self._work is None:
+            self._loop = asyncio.get_running_loop()  # which asks the system each time
+        waiting = _waiting(asked, self._loop.create_future())
         self._queue.append(waiting)
         if self._work is None:
-            self._work = asyncio.create_task(self._run(), name="committer")
+            self._work = self._loop.create_task(self._run(), name="committer")
         return waiting.answer
 
     def check(self) -> None:
@@ -176,8 +183,9 @@ class Committer:
 
     def _tell(self, batch: Sequence[Waiting], outcomes: Sequence[Outcome]) -> None:
         for waiting, outcome in zip(batch, outcomes, strict=True):
-            metrics.COMMANDS.of(_named(outcome)).inc()
             waiting.tell(outcome)
+        for name, count in Counter(map(_named, outcomes)).items():
+            metrics.COMMANDS.of(name).inc(count)
 
 
 def _named(outcome: Outcome) -> str:

@@ -415,9 +415,11 @@ def _out_of(escrow: UUID, parts: Sequence[tuple[UUID, int]]) -> tuple[Leg, ...]:
 
 def _expired(books: Books, game: UUID) -> tuple[Reservation, ...]:
     return tuple(
-        r
-        for r in books.reservations
-        if r.game == game and r.state is ReservationState.PENDING and r.expires_at <= books.now
+        [
+            r
+            for r in books.reservations
+            if r.expires_at <= books.now and r.state is ReservationState.PENDING and r.game == game
+        ]
     )
 
 

@@ -11,6 +11,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from engines.records import maker
 from services.kernel.errors import Refused
 from services.runtime.database import now_us, read
 from services.wallet.batch import Asked, Request, Respond
@@ -21,6 +22,8 @@ from services.wallet.postgres import PostgresBooks
 from services.wallet.sqlite import SqliteBooks
 from services.wallet.tables import RESERVATIONS
 from services.wallet.wake import Wake
+
+_asked = maker(Asked)
 
 
 def body_hash(method: str, body: bytes) -> bytes:
@@ -47,7 +50,7 @@ class Ledger:
         StoreUnavailable: then the outcome is unknown, and the same request again tells it. A
         refused command leaves nothing behind. Goes on to its end should the caller be cancelled.
         """
-        asked = Asked(command, request, respond)
+        asked = _asked(command, request, respond)
         try:
             return await self.committer.submit(asked)
         except Refused as refused:

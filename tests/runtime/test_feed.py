@@ -82,6 +82,47 @@ async def test_a_version_that_a_database_lost_is_waited_for_anew(store: SqlStore
     assert await task == 4
 
 
+async def test_who_follows_a_stream_hears_all_of_its_news_until_he_leaves(store: SqlStore) -> None:
+    """Once a newer version, however many follow it; an older one is none; and of the feed's end."""
+    feed = Feed(store)
+    heard: list[tuple[str, UUID, int]] = []
+
+    def first(stream: UUID) -> None:
+        heard.append(("first", stream, feed.known(stream)))
+
+    def second(stream: UUID) -> None:
+        heard.append(("second", stream, feed.known(stream)))
+
+    feed.follow(STREAM, first)
+    feed.follow(STREAM, second)
+    feed.follow(OTHER, first)
+    assert feed.watched == 2
+    feed.published(STREAM, 3)
+    feed.published(STREAM, 2)
+    assert heard == [("first", STREAM, 3), ("second", STREAM, 3)]
+    feed.leave(STREAM, first)
+    feed.leave(OTHER, first)
+    feed.published(OTHER, 1)
+    feed.published(STREAM, 4)
+    assert heard[2:] == [("second", STREAM, 4)]
+    assert feed.watched == 1
+    await feed.stop()
+    assert feed.stopped
+    assert heard[3:] == [("second", STREAM, 4)]
+    feed.leave(STREAM, second)
+    assert feed.watched == 0
+
+
+async def test_polling_finds_news_of_streams_that_are_followed(feed: Feed, store: SqlStore) -> None:
+    """Nobody waits, nothing is published here, and who follows hears of it."""
+    news = asyncio.Event()
+    feed.follow(STREAM, lambda _stream: news.set())
+    await store.append(append(0, "A"))
+    async with asyncio.timeout(LONG):
+        await news.wait()
+    assert feed.known(STREAM) == 1
+
+
 async def test_an_append_of_another_process_is_found_by_polling(
     feed: Feed, store: SqlStore
 ) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from engines.records import maker
 from services.cli.bench import postgres
 from services.cli.bench.measuring import (
     Effort,
@@ -60,6 +61,10 @@ INSERT = (
 )
 
 
+_append, _new_event, _plan, _due = maker(Append), maker(NewEvent), maker(Plan), maker(Due)
+"""As the services make them."""
+
+
 class Line:
     """One task's stream: where it is, and a new one when it is long enough."""
 
@@ -82,14 +87,16 @@ def appending(store: SqlStore) -> Step:
     async def step() -> int:
         version = line.version
         key = ("turn", f"{version % 2}.{version + 1}.0")
-        append = Append(
+        append = _append(
             stream=line.stream,
             expected=version,
-            events=(NewEvent(EVENT, 1, PAYLOAD),),
+            events=(_new_event(EVENT, 1, PAYLOAD, None),),
             request_id=f"{version % 2}/{uuid4()}",
             body_hash=BODY_HASH,
             metadata=METADATA,
-            plan=Plan(due=(Due(*key, TURN_MS),), done=line.due),
+            plan=_plan((_due(*key, TURN_MS),), line.due, (), False),
+            not_after=None,
+            follows=None,
         )
         await store.append(append)
         line.due = (key,)

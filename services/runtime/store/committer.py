@@ -8,7 +8,7 @@ head it has left. Each append is won or lost by itself.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -336,8 +336,9 @@ class Committer:
                     pending.verdict.set_exception(error)
             return
         metrics.BATCHES.of().observe(len(batch))
+        for verdict, count in Counter(verdicts).items():
+            metrics.APPENDS.of(OUTCOMES[verdict]).inc(count)
         for pending, verdict in zip(batch, verdicts, strict=True):
-            metrics.APPENDS.of(OUTCOMES[verdict]).inc()
             if pending.verdict is not None and not pending.verdict.done():
                 pending.verdict.set_result(verdict)
 

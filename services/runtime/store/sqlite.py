@@ -1,7 +1,9 @@
 """Batches of appends on SQLite: one transaction each, by one thread with one connection.
 
-The thread has the write lock from the start of a batch, so it reads the heads, judges every append
-and writes what won, all as of one moment of SQLite's clock.
+The thread has the write lock from the start of a batch, so it judges every append and writes what
+won, all as of one moment of SQLite's clock. Mostly all win: so a batch is first written as if every
+head were as it is remembered, which the statement that sets the heads sees to. Where one is not, or
+anything else is in doubt, the transaction is undone, and the heads are read.
 """
 
 import asyncio
@@ -45,7 +47,7 @@ WRITES = {
     ),
     "moved": (
         "UPDATE heads SET version = ?, hash = ?, ended = ended OR ?, recorded_at = ? "
-        "WHERE stream = ?"
+        "WHERE stream = ? AND version = ? AND hash = ?"
     ),
     "events": (
         "INSERT INTO events (stream, version, name, schema, payload, secret_digest, metadata, "
@@ -75,6 +77,10 @@ MISSING = (
 _mark = maker(Mark)
 
 Rows = dict[str, list[tuple[Any, ...]]]
+
+
+class Overtaken(Exception):
+    """A head is not as it is remembered, or that is not known."""
 
 
 class SqliteWriter:
@@ -131,15 +137,20 @@ class SqliteWriter:
             self._connection = self._file.connect()
             self._identity = identity
         connection = self._connection
-        verdicts = self._transact(connection, batch)
+        try:
+            verdicts = self._transact(connection, batch, believed)
+        except (Overtaken, sqlite3.IntegrityError):
+            verdicts = self._transact(connection, batch, judged)
         if self._file.identity() != identity:
             raise StoreUnavailable("the database file was replaced during a write")
         return verdicts
 
-    def _transact(self, connection: sqlite3.Connection, batch: Sequence[Pending]) -> list[Verdict]:
+    def _transact(
+        self, connection: sqlite3.Connection, batch: Sequence[Pending], judging: "Judging"
+    ) -> list[Verdict]:
         try:
             connection.execute("BEGIN IMMEDIATE")
-            verdicts = self._fill(connection, batch)
+            verdicts = self._fill(connection, batch, judging)
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:  # a COMMIT that failed leaves it open
@@ -147,19 +158,23 @@ class SqliteWriter:
             raise
         return verdicts
 
-    def _fill(self, connection: sqlite3.Connection, batch: Sequence[Pending]) -> list[Verdict]:
+    def _fill(
+        self, connection: sqlite3.Connection, batch: Sequence[Pending], judging: "Judging"
+    ) -> list[Verdict]:
         now = connection.execute(NOW).fetchone()[0] if self._clock is None else self._clock()
         into: Rows = {part: [] for part in WRITES}
         verdicts = []
-        for pending, verdict, head in judged(connection, batch, now):
+        for pending, verdict, head in judging(connection, batch, now):
             if verdict is Verdict.WON:
                 at = max(now, head.recorded_at)
                 pending.rows = chained(pending.append, pending.salts, head.hash, at)
-                set_down(pending, into)
+                set_down(pending, head.hash, into)
             verdicts.append(verdict)
         for part, sql in WRITES.items():
             if rows := into[part]:
                 written = connection.executemany(sql, rows)
+                if part == "moved" and written.rowcount < len(rows):
+                    raise Overtaken
                 if part == "next" and written.rowcount < len(rows):
                     connection.executemany(MISSING, [row[:5] for row in rows])
         return verdicts
@@ -176,6 +191,27 @@ class SqliteWriter:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
+
+
+Judging = Callable[
+    [sqlite3.Connection, Sequence[Pending], int], Iterator[tuple[Pending, Verdict, Mark]]
+]
+"""Says what is to become of each append of a batch, and the head it follows."""
+
+
+def believed(
+    _connection: sqlite3.Connection, batch: Sequence[Pending], now: int
+) -> Iterator[tuple[Pending, Verdict, Mark]]:
+    """As `judged`, if all win and heads are as they are remembered; raises Overtaken where what is
+    remembered says otherwise, or does not say."""
+    for pending in batch:
+        append, head = pending.append, pending.follows
+        late = append.not_after is not None and now > append.not_after
+        if late or head.requests is None or not comes_after(append, head):
+            raise Overtaken
+        if request_mark(append.request_id) in head.requests:
+            raise Overtaken
+        yield pending, Verdict.WON, head
 
 
 def judged(
@@ -210,13 +246,15 @@ def was_stored(connection: sqlite3.Connection, pending: Pending, head: Mark) -> 
     return connection.execute(REQUEST, asked).fetchone() is not None
 
 
-def set_down(pending: Pending, into: Rows) -> None:
-    """Adds the rows of an append that has won."""
+def set_down(pending: Pending, previous: bytes, into: Rows) -> None:
+    """Adds the rows of an append that has won, after the hash `previous`."""
     append, last = pending.append, pending.rows[-1]
     stream = append.stream.hex
-    into["moved" if append.expected else "opened"].append(
-        (last.version, last.hash, append.plan.ended, last.recorded_at, stream)
-    )
+    head = (last.version, last.hash, append.plan.ended, last.recorded_at, stream)
+    if append.expected:
+        into["moved"].append((*head, append.expected, previous))
+    else:
+        into["opened"].append(head)
     for row in pending.rows:
         into["events"].append(
             (

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -22,7 +22,7 @@ from services.game.outages import Outages
 from services.game.pacing import AT_ONCE
 from services.game.rulebook import engine_for
 from services.game.server import FOLDERS
-from services.game.steps import LINKED_MAX, Step, Steps
+from services.game.steps import LINKED_MAX, Course, Step, Steps, Watcher
 from services.game.watching import Watching
 from services.kernel.envelope import Recorded
 from services.runtime.drain import Drain
@@ -37,6 +37,7 @@ from services.runtime.streams import Loaded
 from tests.services.game import worlds
 from tests.services.game.logs import GAME_ID, opening
 from tests.services.game.stopped import still
+from tests.sim.clockwork import Clockwork
 
 REQUESTS = itertools.count(1)
 PLAYER = stored.Metadata(actor="player")
@@ -295,6 +296,71 @@ async def test_a_version_that_the_database_does_not_know_ends_the_stream(tmp_pat
         state = await here.play(Random(1))
         (message,) = await taken(again, state.version)
         assert message.step.to_version == state.version
+
+
+async def test_what_could_not_be_read_is_read_by_who_was_busy_meanwhile(tmp_path: Path) -> None:
+    """A watcher who was taking a message when the others were told of a failure looks again before
+    he waits."""
+    async with replicas(tmp_path, 2) as (here, there):
+        state = await dealt(here)
+        waiting, busy = here.watch(0), here.watch(1)
+        await anext(waiting)
+        await anext(busy)
+        told = asyncio.ensure_future(anext(waiting))
+        await asyncio.sleep(0)
+        state = await there.play(Random(1))
+        here.store.faulty = GAME_ID
+        here.games.feed.published(GAME_ID, state.version)
+        with pytest.raises(Exception, match="LOG_DAMAGED"):
+            await told
+        here.store.faulty = None
+        (message,) = await taken(busy, state.version)
+        assert message.step.to_version == state.version
+
+
+def test_who_waits_is_told_when_time_is_up_and_news_begin_it_anew() -> None:
+    """However often there is news, and whatever time a message takes, a wait lasts as long as it
+    may and no longer; one timer at most is set for it."""
+    clock = Clockwork(Random(1))
+
+    async def life() -> list[tuple[bool, float]]:
+        course = Course(Step(Loaded(State(), 1, bytes(32), 0)))
+        found = []
+        with Watcher(course, 10.0) as watcher:
+            for news_after, busy_for in (
+                (4.0, 0.0),
+                (7.0, 0.0),
+                (9.0, 13.0),
+                (None, 0.0),
+                (1.0, 0),
+            ):
+                began = clock.time()
+                if news_after is not None:
+                    clock.call_later(news_after, course.wake)
+                found.append((await watcher.news(), clock.time() - began))
+                assert len([one for one in clock._scheduled if not one._cancelled]) <= 1
+                await asyncio.sleep(busy_for)
+        assert not course.waiting
+        assert not [one for one in clock._scheduled if not one._cancelled]
+        return found
+
+    waits = [(True, 4.0), (True, 7.0), (True, 9.0), (False, 10.0), (True, 1.0)]
+    with closing(clock):
+        assert clock.run_until_complete(life()) == waits
+
+
+async def test_when_the_feed_stops_for_good_streams_end_at_once(tmp_path: Path) -> None:
+    """A process that drains leaves no watcher waiting for a heartbeat."""
+    async with replicas(tmp_path, 1) as (here,):
+        await dealt(here)
+        stream = here.watch(0)
+        await anext(stream)
+        waiting = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)
+        here.watching.drain.started.set()
+        await here.games.feed.stop()
+        with pytest.raises(Exception, match="DRAINING"):
+            await waiting
 
 
 async def test_who_stops_watching_leaves_nothing(tmp_path: Path) -> None:
