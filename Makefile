@@ -14,6 +14,8 @@ RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 BENCH := $(VENV)/.bench
 DEPLOY := $(VENV)/deploy
+SUPPLY := $(VENV)/supply
+SBOM := build/sbom.json
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet
 LOCKED := $(PIP) --require-hashes --only-binary :all:
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -24,7 +26,7 @@ ENGINE ?= $(firstword $(foreach each,podman buildah docker,$(if $(shell command 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo run test check lint types proto freeze laws leaks drill restore-drill drops sim reasons bench \
-	image deploy-check lock pictures clean
+	image deploy-check sbom audit-deps lock pictures clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,7 +92,7 @@ sim: $(DEV) ## Simulate the whole system through faults, N=50 runs from SEED=1 o
 bench: $(BENCH) ## Measure everything beside its ceiling or peer (docs/bench.md); WHAT=store for one
 	$(BIN)/kozyr bench $(WHAT) $(ARGS)
 
-image: ## Build the image kozyr:VERSION with podman, buildah or docker; BASE=… another base
+image: $(SBOM) ## Build the image kozyr:VERSION with podman, buildah or docker; BASE=… another base
 	@test -n "$(ENGINE)" || { echo "no podman, buildah or docker here" >&2; exit 1; }
 	$(ENGINE) build --file deploy/Dockerfile --tag kozyr:$(VERSION) \
 		--build-arg VERSION=$(VERSION) $(if $(BASE),--build-arg BASE=$(BASE)) $(ARGS) .
@@ -99,6 +101,11 @@ deploy-check: $(DEV) $(DEPLOY)/.made ## Check image and manifests: schemas, poli
 	$(BIN)/hadolint deploy/Dockerfile
 	$(BIN)/python -m tests.deploy.check $(DEPLOY)/bin
 	$(BIN)/python -m pytest tests/deploy $(ARGS)
+
+sbom: $(SBOM) ## Write build/sbom.json: what the image is made of, as CycloneDX
+
+audit-deps: $(SUPPLY)/.made ## Ask the package index what is known against the locked requirements
+	$(SUPPLY)/bin/python -m tests.deploy.supply audit
 
 pictures: $(DEV) ## Draw the screens of kozyr play anew: pictures of the docs, texts of the tests
 	$(BIN)/python -m tests.cli.screens
@@ -110,6 +117,7 @@ lock: $(DEV) ## Lock the requirements again; UPGRADE=--upgrade takes the newest 
 	$(COMPILE) pyproject.toml --group build --constraint requirements-dev.txt --extra bench \
 		--output-file requirements-bench.txt
 	$(COMPILE) --group pyproject.toml:deploy --output-file requirements-deploy.txt
+	$(COMPILE) --group pyproject.toml:supply --output-file requirements-supply.txt
 
 clean: ## Remove what make and the tools made, the environment included
 	rm -rf $(VENV) build kozyr.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -134,6 +142,15 @@ $(DEV): requirements-dev.txt $(RUN)
 # rlcard is published as source alone; it is built with the setuptools of its lock.
 $(BENCH): requirements-bench.txt $(RUN)
 	$(LOCKED) --no-binary rlcard --no-build-isolation -r requirements-bench.txt
+	@touch $@
+
+$(SBOM): requirements.txt pyproject.toml $(SUPPLY)/.made
+	$(SUPPLY)/bin/python -m tests.deploy.supply sbom $@
+
+$(SUPPLY)/.made: requirements-supply.txt | $(BIN)/python
+	$(PYTHON) -m venv $(SUPPLY)
+	$(SUPPLY)/bin/python -m pip --disable-pip-version-check --no-input install --quiet \
+		--require-hashes --only-binary :all: -r requirements-supply.txt
 	@touch $@
 
 $(DEPLOY)/.made: requirements-deploy.txt | $(BIN)/python

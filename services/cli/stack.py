@@ -48,7 +48,8 @@ def free_ports() -> dict[str, int]:
 class Stack:
     """The four services on loopback ports with one data folder; a context that runs them.
 
-    `environment` is added to each service's own. `settings` leads clients to the services.
+    `environment` is added to each service's own, and after it what `apart` has under its name.
+    `settings` leads clients to the services.
     """
 
     def __init__(
@@ -56,11 +57,13 @@ class Stack:
         data: Path,
         ports: Mapping[str, int] | None = None,
         environment: Mapping[str, str] | None = None,
+        apart: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self.data = data.absolute()
         self.ports = dict(free_ports() if ports is None else ports)
         self.logs = self.data / "logs"
         self._given = dict(environment or {})
+        self._apart = apart or {}
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._stopping: set[str] = set()
         self._log_began: dict[str, int] = {}
@@ -102,7 +105,7 @@ class Stack:
         with (self.logs / f"{name}.log").open("ab") as log:
             self._log_began[name] = log.tell()
             arguments = ("-m", "services.cli.main", "serve", name, "--until-eof")
-            process = await spawn(arguments, self._environment(), log)
+            process = await spawn(arguments, self._environment(name), log)
         self._processes[name] = process
         if not await ready(process):
             spent = time.monotonic() - began
@@ -150,13 +153,13 @@ class Stack:
     def _has_ended(self, name: str) -> bool:
         return self._processes[name].returncode is not None
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, service: str) -> dict[str, str]:
         environment = own_environment()
         environment["KOZYR_DATA_FOLDER"] = str(self.data)
         for name in SERVICES:
             environment[f"KOZYR_{name.upper()}_LISTEN"] = self.address(name)
             environment[f"KOZYR_{name.upper()}_ADDRESS"] = self.address(name)
-        return environment | self._given
+        return {**environment, **self._given, **self._apart.get(service, {})}
 
 
 def own_environment() -> dict[str, str]:

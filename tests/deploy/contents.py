@@ -19,11 +19,16 @@ SECRETS: Mapping[str, tuple[set[str], set[str]]] = {
     "operator-keys": (set(), set(CALLERS)),
     "database-owner": (set(STORED), {"migrate"}),
     "backup": (set(STORED), {"backup"}),
-    "edge-tls": ({"tls.crt", "tls.key"}, {"edge"}),
+    "players-tls": ({"tls.crt", "tls.key"}, {"edge"}),
     "postgres": ({"password", "owner", "service"}, {"postgres"}),
 }
 """What is made outside (deploy/README.md says how): the keys that are asked for by name, and who
 may have it at all."""
+ISSUED: Mapping[str, set[str]] = {
+    **{f"{name}-tls": {name} for name in (*SERVICES, "edge")},
+    "operators-tls": set(CALLERS),
+}
+"""Secrets that cert-manager makes (`certified.py` looks for what from), and who may have each."""
 MADE_OUTSIDE = {"public-keys", "edge-jwks"}
 """Configuration that is made from the folder of keys."""
 
@@ -87,7 +92,8 @@ def references(cluster: Cluster) -> Iterator[str]:
                     elif found is not None and key and key not in found["data"]:
                         yield f"{workload.where}: ConfigMap {name} has no {key}"
                 case "Secret":
-                    if name not in SECRETS or (key and key not in SECRETS[name][0]):
+                    keys = SECRETS.get(name, (set(), set()))[0]
+                    if (key and key not in keys) or name not in {*SECRETS, *ISSUED}:
                         yield f"{workload.where}: nobody makes the secret {name} with {key or 'it'}"
                 case "PersistentVolumeClaim" | "ServiceAccount":
                     if cluster.find(kind, name) is None:
@@ -98,9 +104,10 @@ def references(cluster: Cluster) -> Iterator[str]:
 
 def secrecy(cluster: Cluster) -> Iterator[str]:
     """A secret is given to those who need it and to nobody else; none stands in the manifests."""
+    holders = {**{name: who for name, (_, who) in SECRETS.items()}, **ISSUED}
     for workload in cluster.workloads():
         for kind, name, _ in _named(workload):
-            if kind == "Secret" and name in SECRETS and workload.name not in SECRETS[name][1]:
+            if kind == "Secret" and workload.name not in holders.get(name, {workload.name}):
                 yield f"{workload.where}: has the secret {name}"
         for container in workload.containers:
             for variable, value in cluster.environment(workload, container).items():

@@ -25,6 +25,8 @@ DNS = {"UDP 53", "TCP 53"}
 PLAYERS_PORT = 8443
 INSIDE_ONLY = {"ai"}
 """Services with calls for players that the edge does not lead to: hints come from the game's."""
+HEALTH = "/grpc.health.v1.Health/Watch"
+"""Is not answered by the edge, which whoever asks without a token must be told."""
 Edge = tuple[str, str, int]
 """Who, whom, at which port."""
 
@@ -228,16 +230,13 @@ def envoy(cluster: Cluster) -> Iterator[str]:
     edge = next((each for each in cluster.workloads() if each.name == "edge"), None)
     if edge is None:
         return
-    held = [each for each in cluster.of("ConfigMap") if plain(each["metadata"]["name"]) == "edge"]
-    config = _read(held[0]["data"]["envoy.yaml"])
+    config = (configured(cluster, "envoy.yaml") or {})["static_resources"]
     containers = set(edge.ports.values())
     places = [each["address"]["socket_address"] for each in config["listeners"]]
     listens = {place["port_value"] for place in places if place["address"] != "127.0.0.1"}
     if listens != containers:
         yield f"edge: listens at {sorted(listens)}, its container has {sorted(containers)}"
-    for upstream in config["clusters"]:
-        if upstream["type"] == "STATIC":
-            continue
+    for upstream in upstreams(cluster):
         (endpoint,) = upstream["load_assignment"]["endpoints"][0]["lb_endpoints"]
         place = endpoint["endpoint"]["address"]["socket_address"]
         service = cluster.find("Service", place["address"]) or {"spec": {"ports": []}}
@@ -249,9 +248,22 @@ def envoy(cluster: Cluster) -> Iterator[str]:
     yield from _calls(config)
 
 
+def configured(cluster: Cluster, name: str) -> Object | None:
+    """One of the edge's files."""
+    held = [each for each in cluster.of("ConfigMap") if plain(each["metadata"]["name"]) == "edge"]
+    text = held[0]["data"].get(name)
+    return None if text is None else _read(text)
+
+
+def upstreams(cluster: Cluster) -> list[Object]:
+    """The services that the edge leads to, as it is told of them."""
+    found: list[Object] = (configured(cluster, "services.yaml") or {})["resources"]
+    return found
+
+
 @cache
 def _read(text: str) -> Object:
-    config: Object = yaml.load(text, yaml.CSafeLoader)["static_resources"]
+    config: Object = yaml.load(text, yaml.CSafeLoader)
     return config
 
 
@@ -263,7 +275,7 @@ def _calls(config: Object) -> Iterator[str]:
     free = {rule["match"].get("path", rule["match"]) for rule in rules if "requires" not in rule}
     areas = tuple(f"/kozyr.{name}." for name in routed())
     public = {p for p, row in ACCESS.items() if row.public and p.startswith(areas)}
-    for path in sorted(public ^ free):
+    for path in sorted((public | {HEALTH}) ^ free):
         word = "none, which the services want" if path in free else "one, which they do not"
         yield f"edge: {path} needs {word} (a line under `rules` of components/edge/envoy.yaml)"
     if rules[-1]["match"] != {"prefix": "/"} or "requires" not in rules[-1]:

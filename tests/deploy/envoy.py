@@ -24,9 +24,14 @@ import yaml
 from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
 
+from tests.authority import swap
+
 ROOT = Path(__file__).parents[2]
-EDGE = ROOT / "deploy" / "components" / "edge"
-FILES = ("envoy.yaml", "certificate.yaml")
+COMPONENTS = ROOT / "deploy" / "components"
+EDGE, TLS = COMPONENTS / "edge", COMPONENTS / "tls"
+PLAIN = {name: EDGE / name for name in ("envoy.yaml", "services.yaml", "certificate.yaml")}
+SECURED = PLAIN | {name: TLS / name for name in ("services.yaml", "inside.yaml", "authority.yaml")}
+"""The files that the edge is given, and where they stand: without TLS to the services, and with."""
 LISTENERS = ("players", "ready", "keys")
 PROXIED = ("lobby", "game", "wallet")
 READY_SECONDS = 20.0
@@ -39,31 +44,34 @@ def program() -> str:
     return str(Path(sys.executable).with_name("envoy"))
 
 
-def tree(name: str) -> Any:
-    """One of the component's files as it is."""
-    return yaml.safe_load((EDGE / name).read_text("utf-8"))
-
-
-def placed(folder: Path, ports: Mapping[str, int]) -> Path:
-    """Writes the component's files with the addresses of this machine; the main one's path.
+def placed(folder: Path, ports: Mapping[str, int], files: Mapping[str, Path]) -> Path:
+    """Writes the edge's files with the addresses of this machine; the main one's path.
 
     `ports` names the listeners, `admin` and the three services.
     """
-    for name in FILES:
-        text = (EDGE / name).read_text("utf-8")
+    for name, path in files.items():
+        text = path.read_text("utf-8")
         text = text.replace("/run/edge/", f"{folder}/").replace("/etc/envoy/", f"{folder}/")
         (folder / name).write_text(text, "utf-8")
+    services = yaml.safe_load((folder / "services.yaml").read_text("utf-8"))
+    move(services["resources"], ports)
+    (folder / "services.yaml").write_text(yaml.safe_dump(services), "utf-8")
     config = yaml.safe_load((folder / "envoy.yaml").read_text("utf-8"))
     config["admin"]["address"] = loopback(ports["admin"])
     resources = config["static_resources"]
     for listener in resources["listeners"]:
         listener["address"] = loopback(ports[listener["name"]])
-    for cluster in resources["clusters"]:
-        (endpoint,) = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
-        endpoint["endpoint"]["address"] = loopback(ports[cluster["name"]])
+    move(resources["clusters"], ports)
     text = yaml.safe_dump(config).replace("cache_duration: 60s", "cache_duration: 1s")
     (folder / "envoy.yaml").write_text(text, "utf-8")
     return folder / "envoy.yaml"
+
+
+def move(clusters: list[Any], ports: Mapping[str, int]) -> None:
+    """What Envoy leads to is on this machine."""
+    for cluster in clusters:
+        (endpoint,) = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
+        endpoint["endpoint"]["address"] = loopback(ports[cluster["name"]])
 
 
 def loopback(port: int) -> dict[str, Any]:
@@ -77,22 +85,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def swap(folder: Path, name: str, files: Mapping[str, bytes]) -> None:
-    """Lays files into `folder/name` as a kubelet does: a new folder, and a link moved to it."""
-    there = folder / name
-    there.mkdir(exist_ok=True)
-    held = there / f"..{len(list(there.iterdir()))}"
-    held.mkdir()
-    for file, content in files.items():
-        (held / file).write_bytes(content)
-        link = there / file
-        if not link.is_symlink():
-            link.symlink_to(Path("..data") / file)
-    draft = there / "..data_tmp"
-    draft.symlink_to(held.name)
-    draft.rename(there / "..data")
 
 
 def certificate(folder: Path) -> dict[str, bytes]:
@@ -158,6 +150,11 @@ class Edge:
         finally:
             connection.close()
 
+    def shows(self) -> list[int]:
+        """The serial numbers of the certificates that it has, as often as it has them."""
+        held = json.loads(self.admin("/certs"))["certificates"]
+        return [int(c["serial_number"], 16) for each in held for c in each.get("cert_chain", ())]
+
     def served(self) -> bool:
         """Whether all three services are known to be healthy."""
         said = json.loads(self.admin("/clusters?format=json"))
@@ -173,13 +170,23 @@ class Edge:
 
 
 @asynccontextmanager
-async def edge(folder: Path, services: Mapping[str, int], jwks: str) -> AsyncIterator[Edge]:
-    """Runs Envoy before these services, from when all are healthy; it is killed at the end."""
+async def edge(
+    folder: Path,
+    services: Mapping[str, int],
+    jwks: str,
+    inside: Mapping[str, bytes] | None = None,
+) -> AsyncIterator[Edge]:
+    """Runs Envoy before these services, from when all are healthy; it is killed at the end.
+
+    `inside` is what it shows to services, and whom it believes; without it they speak no TLS.
+    """
     ports = {name: services[name] for name in PROXIED}
     ports |= {name: free_port() for name in (*LISTENERS, "admin")}
     swap(folder, "tls", certificate(folder))
     swap(folder, "jwks", {"players.json": jwks.encode()})
-    config = placed(folder, ports)
+    if inside is not None:
+        swap(folder, "inside", inside)
+    config = placed(folder, ports, PLAIN if inside is None else SECURED)
     with (folder / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             *(program(), "-c", config, "--log-level", "warn", "--concurrency", "1"),

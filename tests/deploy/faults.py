@@ -71,6 +71,18 @@ def edge(change: Callable[[Any], None]) -> Change:
     return changed
 
 
+def upstream(change: Callable[[Any], None], file: str = "services.yaml") -> Change:
+    """What the edge is told of the services, the first of them, is another."""
+
+    def changed(objects: list[Object]) -> None:
+        data = get(objects, "ConfigMap", "edge")["data"]
+        config = yaml.load(data[file], yaml.CSafeLoader)
+        change(config["resources"][0])
+        data[file] = yaml.safe_dump(config)
+
+    return changed
+
+
 def manager(resources: Any) -> Any:
     """What the edge does with a connection of a player."""
     return resources["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
@@ -385,16 +397,14 @@ ENVOY: Mapping[str, Change] = {
     "another port than its container's": edge(
         lambda r: put(r["listeners"][0], "address", "socket_address", "port_value", 443)
     ),
-    "no such service": edge(
+    "no such service": upstream(
         lambda r: put(
-            *(r["clusters"][0]["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"],),
+            *(r["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"],),
             *("address", "socket_address", "address", "lobbies"),
         )
     ),
-    "healthy by no name": edge(
-        lambda r: put(
-            r["clusters"][0]["health_checks"][0], "grpc_health_check", "service_name", "lobby"
-        )
+    "healthy by no name": upstream(
+        lambda r: put(r["health_checks"][0], "grpc_health_check", "service_name", "lobby")
     ),
     "a call without a token": edge(
         lambda r: token_rules(r).insert(

@@ -6,11 +6,13 @@ all of them; `faults.py` has for each at least one fault that only this rule see
 
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.deploy import contents, edges, pods, serving
+from tests.deploy import certified, contents, edges, pods, serving
 from tests.deploy.objects import Cluster
 
 Rule = Callable[[Cluster], Iterator[str]]
 
 RULES: Mapping[str, Rule] = {
-    rule.__name__: rule for module in (pods, serving, contents, edges) for rule in module.RULES
+    rule.__name__: rule
+    for module in (pods, serving, contents, edges, certified)
+    for rule in module.RULES
 }

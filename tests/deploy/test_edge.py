@@ -14,6 +14,7 @@ import grpc
 import jwt
 import pytest
 import pytest_asyncio
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.rpc.error_details_pb2 import RetryInfo
 from grpc_health.v1.health_pb2 import HealthCheckResponse
@@ -21,10 +22,17 @@ from kozyr.game.v1 import game_pb2, variant_pb2
 from kozyr.lobby.v1 import identity_pb2, lobby_pb2
 from kozyr.wallet.v1 import wallet_pb2
 
+from services.cli.outcome import FINE
+from services.kernel.errors import Kind, Refused
+from services.runtime.clients import Client
+from services.runtime.identity import EDGE
 from services.runtime.jwks import key_set
 from services.runtime.keys import PLAYERS, key_id, load_private, load_public, make_next
 from services.runtime.tokens import AUDIENCE
-from tests.deploy.envoy import PROXIED, Browser, Edge, Refusal, certificate, edge, swap
+from tests.authority import OPERATORS, Authority, given, swap, variables
+from tests.cli.talking import run, talk
+from tests.deploy.edges import HEALTH
+from tests.deploy.envoy import PROXIED, Browser, Edge, Refusal, certificate, edge
 from tests.deploy.faults import pod
 from tests.deploy.objects import objects_of
 from tests.e2e.house import Answer, House, house
@@ -62,6 +70,7 @@ class Scene:
 
     inside: House
     outside: Outside
+    authority: Authority
 
     async def by_grpc(self, name: str, request: Any, token: str | None = None) -> Answer:
         """A call by gRPC."""
@@ -80,16 +89,16 @@ class Scene:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
-    """One system and one edge for all tests here."""
-    folder = tmp_path_factory.mktemp("edge")
-    async with house(
-        folder / "data", KOZYR_TRUSTED_PROXIES="127.0.0.0/8", KOZYR_KEY_REREAD_MS="100"
-    ) as inside:
+    """One system, whose services speak TLS, and one edge for all tests here."""
+    folder, authority = tmp_path_factory.mktemp("edge"), Authority()
+    told = {"KOZYR_TRUSTED_PROXIES": "127.0.0.0/8", "KOZYR_KEY_REREAD_MS": "100"}
+    async with house(folder / "data", authority, **told) as inside:
         jwks = key_set(load_public(inside.stack.settings.keys()), PLAYERS)
         (folder / "envoy").mkdir()
-        async with edge(folder / "envoy", inside.stack.ports, jwks) as before:
+        own = authority.files(EDGE)
+        async with edge(folder / "envoy", inside.stack.ports, jwks, own) as before:
             outside = Outside(inside, before)
-            yield Scene(inside, outside)
+            yield Scene(inside, outside, authority)
             await outside.close()
 
 
@@ -139,6 +148,50 @@ async def test_a_player_plays_through_the_edge(scene: Scene, way: str) -> None:
     assert first.snapshot.view.game_id == game
     answer = await ask("GetAccount", wallet_pb2.GetAccountRequest(account_id=player), token)
     assert answer.code is Code.OK, answer
+
+
+def by_operators(scene: Scene, home: Path) -> dict[str, str]:
+    """What a command is told to call the services from inside."""
+    data = scene.inside.stack.data
+    told = {"KOZYR_DATA": str(data), "KOZYR_HOME": str(home)}
+    return told | variables(data / "tls" / OPERATORS)
+
+
+def through_the_edge(scene: Scene, home: Path) -> dict[str, str]:
+    """What a command is told to call them as players do."""
+    edge = scene.outside.edge
+    addresses = {f"KOZYR_{name.upper()}_ADDRESS": edge.address for name in PROXIED}
+    trusted = str(edge.folder / "tls" / "tls.crt")
+    return {"KOZYR_HOME": str(home), "KOZYR_TLS_CA_FILE": trusted} | addresses
+
+
+@pytest.mark.parametrize("way", [by_operators, through_the_edge])
+async def test_a_game_is_played_to_its_end_by_commands(
+    scene: Scene, tmp_path: Path, way: Callable[[Scene, Path], dict[str, str]]
+) -> None:
+    """From inside with a certificate, from outside through the edge with its authority alone."""
+    words = ("play", "durak", "--plain", "--level", "easy", "--seats", "2", "--name", "Nino")
+    told = way(scene, tmp_path)
+    code, said = await asyncio.to_thread(talk, *words, given=told, reply=first_move, tty=False)
+    assert code == FINE, "\n".join(said)
+    assert any(line.startswith("Enter plays again") for line in said), said[-9:]
+
+
+async def test_what_was_played_is_found_sound_from_inside(scene: Scene, tmp_path: Path) -> None:
+    """And so are the certificates."""
+    told, said = by_operators(scene, tmp_path), ""
+    for command in (("replay", "last"), ("audit", "--all"), ("doctor",)):
+        done = await asyncio.to_thread(run, *command, given=told)
+        said = done.stdout
+        assert done.returncode == FINE, said + done.stderr
+    assert "certificate wallet: it shows wallet, wallet-headless, ends" in said
+
+
+def first_move(line: str) -> str | None:
+    """Always the first move there is; one game is enough."""
+    if line.startswith("your move"):
+        return "1"
+    return "q" if line.startswith("Enter plays again") else None
 
 
 async def first_message(
@@ -227,6 +280,14 @@ async def test_only_what_players_use_is_reached(scene: Scene) -> None:
     assert (answer.code, answer.reason) == (Code.PERMISSION_DENIED, "ROLE_NOT_ALLOWED")
 
 
+async def test_who_watches_the_health_of_the_edge_is_told_that_it_tells_none(scene: Scene) -> None:
+    """Without a token, and in the words by which a client that balances calls goes on."""
+    channel: Any = scene.outside.channel("lobby")
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await channel.unary_unary(HEALTH)(b"")
+    assert caught.value.code() is Code.UNIMPLEMENTED
+
+
 async def test_a_page_of_any_origin_may_ask(scene: Scene) -> None:
     """A browser's question beforehand is answered without a token."""
     status, headers = await asyncio.to_thread(
@@ -254,6 +315,33 @@ class Ear(grpc.GenericRpcHandler):
             return b""
 
         return grpc.unary_unary_rpc_method_handler(hear)
+
+
+async def test_services_take_from_the_edge_what_players_say_alone(scene: Scene) -> None:
+    """Whoever has the edge's certificate speaks for no service and no operator with it."""
+    place = scene.inside.stack.data / "tls"
+    scene.authority.lay(place, EDGE)
+    as_edge = scene.inside.stack.settings.model_copy(update=given(place / EDGE))
+    for role in ("operator", "lobby", "wallet"):
+        held = scene.inside.token(role)
+        client = Client(as_edge.address("game"), as_edge, lambda held=held: held, service="game")  # type: ignore[misc]
+        call: Any = client.channel.unary_unary(named("ListGames"))
+        with pytest.raises(Refused) as caught:
+            await client.call(call, b"")
+        assert (caught.value.kind, caught.value.reason) == (Kind.DENIED, "CERTIFICATE_MISMATCH")
+        await client.close()
+
+
+async def test_the_edges_own_certificate_is_exchanged_while_it_runs(scene: Scene) -> None:
+    """The one it shows to services, to each of them."""
+    edge, renewed = scene.outside.edge, scene.authority.files(EDGE)
+    swap(edge.folder, "inside", renewed)
+    number = x509.load_pem_x509_certificate(renewed["tls.crt"]).serial_number
+    async with asyncio.timeout(SECONDS):
+        while edge.shows().count(number) < len(PROXIED):
+            await asyncio.sleep(0.1)
+    answer = await scene.by_grpc("ListVariants", lobby_pb2.ListVariantsRequest())
+    assert answer.code is Code.OK
 
 
 async def test_services_hear_the_callers_address(tmp_path: Path) -> None:

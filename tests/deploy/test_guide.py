@@ -13,7 +13,7 @@ from services.runtime.keys import ISSUERS
 from services.runtime.settings import SERVICES
 from tests.deploy import check
 from tests.deploy.contents import MADE_OUTSIDE, SECRETS
-from tests.deploy.objects import OVERLAYS, ROOT, Cluster, kubectl, objects_of
+from tests.deploy.objects import OVERLAYS, ROOT, Cluster, objects_of
 
 GUIDE = (ROOT / "deploy" / "README.md").read_text("utf-8")
 SECTION = GUIDE.partition("\n## On Kubernetes\n")[2].partition("\n## ")[0]
@@ -100,29 +100,12 @@ def test_the_namespace_of_an_overlay_is_the_one_the_guide_makes(overlay: str) ->
     assert {each["metadata"]["namespace"] for each in others} == {"kozyr"}
 
 
-def test_certificates_are_for_the_names_that_are_called(tmp_path: Path) -> None:
-    """The component `tls`, by itself: a certificate a service for its two names, the edge's secret,
-    one authority that signs all, itself alone signed by itself."""
-    component = ROOT / "deploy" / "components" / "tls"
-    for file in component.glob("*.yaml"):
-        (tmp_path / file.name).write_text(file.read_text("utf-8"), "utf-8")
-    (tmp_path / "kustomization.yaml").write_text(
-        (component / "kustomization.yaml")
-        .read_text("utf-8")
-        .replace("v1alpha1", "v1beta1")
-        .replace("kind: Component", "kind: Kustomization"),
-        "utf-8",
+def test_the_edge_is_the_same_with_tls_and_without() -> None:
+    """What it is told of the services: TLS aside, the component `tls` says what `edge` does."""
+    plain, secured = (
+        yaml.safe_load((ROOT / "deploy" / "components" / name / "services.yaml").read_text("utf-8"))
+        for name in ("edge", "tls")
     )
-    objects = list(yaml.safe_load_all(kubectl("kustomize", str(tmp_path))))
-    certificates = {o["metadata"]["name"]: o["spec"] for o in objects if o["kind"] == "Certificate"}
-    issuers = {o["metadata"]["name"]: o["spec"] for o in objects if o["kind"] == "Issuer"}
-    assert certificates.keys() == {*SERVICES, "edge", "authority"}
-    assert issuers["authority"] == {"ca": {"secretName": certificates["authority"]["secretName"]}}
-    services = {o["metadata"]["name"] for o in objects_of("prod") if o["kind"] == "Service"}
-    for name, spec in certificates.items():
-        signer = "self-signed" if name == "authority" else "authority"
-        assert spec["issuerRef"] == {"group": "cert-manager.io", "kind": "Issuer", "name": signer}
-        if name in SERVICES:
-            assert set(spec["dnsNames"]) == {name, f"{name}-headless"} <= services
-        if name != "authority":
-            assert spec["secretName"] == f"{name}-tls"
+    for each in secured["resources"]:
+        del each["transport_socket"]
+    assert plain == secured

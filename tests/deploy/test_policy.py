@@ -6,10 +6,13 @@ from functools import cache
 import pytest
 
 from services.runtime.settings import SERVICES
-from tests.deploy import edges
-from tests.deploy.faults import FAULTS, Change, get, policy, put, unset
+from tests.deploy import certificate_faults, edges
+from tests.deploy.faults import FAULTS as OTHER_FAULTS
+from tests.deploy.faults import Change, get, policy, put, unset
 from tests.deploy.objects import OVERLAYS, Cluster, Object, objects_of, prod_with
 from tests.deploy.policy import RULES
+
+FAULTS = {**OTHER_FAULTS, **certificate_faults.FAULTS}
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

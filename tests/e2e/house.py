@@ -22,8 +22,11 @@ from services.client.calls import Caller
 from services.client.player import Player
 from services.client.tables import Tables
 from services.client.watching import ENDED
+from services.runtime.connection import connect
 from services.runtime.keys import OPERATORS, PLAYERS
 from services.runtime.tokens import load_signer
+from tests.authority import OPERATORS as OPERATORS_NAME
+from tests.authority import Authority, given
 from tests.rpcs import path, rpcs
 
 FAST: Mapping[str, str] = {
@@ -105,8 +108,10 @@ class House:
     def channel(self, service: str) -> grpc.aio.Channel:
         """A connection that carries anything, however large."""
         if service not in self._channels:
-            self._channels[service] = grpc.aio.insecure_channel(
+            self._channels[service] = connect(
                 self.stack.address(service),
+                self.stack.settings,
+                service,
                 [("grpc.max_receive_message_length", -1), ("grpc.enable_retries", 0)],
             )
         return self._channels[service]
@@ -186,9 +191,19 @@ class House:
 
 
 @asynccontextmanager
-async def house(folder: Path, **environment: str) -> AsyncIterator[House]:
-    """Run the four services in `folder`; variables are added to `FAST`."""
-    async with Stack(folder, environment={**FAST, **environment}) as stack:
+async def house(
+    folder: Path, authority: Authority | None = None, /, **environment: str
+) -> AsyncIterator[House]:
+    """Run the four services in `folder`; variables are added to `FAST`.
+
+    With an authority they speak TLS, by certificates in `folder/tls`, and are called by operators'.
+    """
+    laid = {} if authority is None else authority.lay_all(folder / "tls")
+    running = Stack(folder, environment={**FAST, **environment}, apart=laid)
+    if authority is not None:
+        shown = given(folder / "tls" / OPERATORS_NAME)
+        running.settings = running.settings.model_copy(update=shown)
+    async with running as stack:
         made = House(stack)
         try:
             yield made
