@@ -26,6 +26,7 @@ def swap(folder: Path, name: str, files: Mapping[str, bytes]) -> None:
     held.mkdir()
     for file, content in files.items():
         (held / file).write_bytes(content)
+        (held / file).chmod(0o600 if file.endswith(".key") else 0o644)
         link = there / file
         if not link.is_symlink():
             link.symlink_to(Path("..data") / file)

@@ -26,6 +26,8 @@ READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
 PIPES_SECONDS = 1.0
 HOST = "127.0.0.1"
+TLS = ("tls_cert_file", "tls_key_file", "tls_ca_file")
+"""On this machine's loopback no certificates are needed; who has some has them for elsewhere."""
 
 
 def ports_from(base: int) -> dict[str, int]:
@@ -68,7 +70,9 @@ class Stack:
         self._stopping: set[str] = set()
         self._log_began: dict[str, int] = {}
         addresses = {f"{name}_address": self.address(name) for name in SERVICES}
-        self.settings: Settings = make_settings({"data_folder": self.data, **addresses})
+        self.settings: Settings = make_settings(
+            {"data_folder": self.data, **addresses, **dict.fromkeys(TLS)}
+        )
 
     def address(self, name: str) -> str:
         """Where a service listens."""
@@ -155,6 +159,8 @@ class Stack:
 
     def _environment(self, service: str) -> dict[str, str]:
         environment = own_environment()
+        for name in TLS:
+            environment.pop(f"KOZYR_{name.upper()}", None)
         environment["KOZYR_DATA_FOLDER"] = str(self.data)
         for name in SERVICES:
             environment[f"KOZYR_{name.upper()}_LISTEN"] = self.address(name)

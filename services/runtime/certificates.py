@@ -14,6 +14,8 @@ from typing import Protocol
 
 import grpc
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     PublicFormat,
@@ -85,16 +87,17 @@ class Certificates:
 
     def for_server(self) -> grpc.ServerCredentials:
         """Credentials that ask every client for a certificate, and follow the files."""
-        shown = self.current()
+        shown, until = self.current(), self._now() + self._interval
 
         def changed() -> grpc.ServerCertificateConfiguration | None:
-            # grpc asks before every handshake, in a thread of its own; None keeps what there was,
-            # and with it the keys by which sessions are resumed.
-            nonlocal shown
+            # grpc asks before every handshake, in a thread of its own. None keeps what there was,
+            # and with it the keys by which a client resumes a session without showing anything:
+            # one whose certificate has ended meanwhile, too, so not for long.
+            nonlocal shown, until
             now = self.current()
-            if now is shown:
+            if now is shown and self._now() < until:
                 return None
-            shown = now
+            shown, until = now, self._now() + self._interval
             return _configuration(now)
 
         return grpc.dynamic_ssl_server_credentials(
@@ -150,8 +153,10 @@ def read_own(path: Path, key_path: Path, authorities: bytes = b"") -> Credential
     own = _certificates(pem, path)[0]
     try:
         key = load_pem_private_key(key_pem, password=None)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         raise ValueError(f"{key_path}: not a private key in PEM without a password") from None
+    if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
+        raise ValueError(f"{key_path}: not a key of RSA or of an elliptic curve (ECDSA)")
     form = Encoding.DER, PublicFormat.SubjectPublicKeyInfo
     if key.public_key().public_bytes(*form) != own.public_key().public_bytes(*form):
         raise ValueError(f"{key_path}: not the key of the certificate in {path}")
@@ -161,7 +166,7 @@ def read_own(path: Path, key_path: Path, authorities: bytes = b"") -> Credential
 def _certificates(pem: bytes, path: Path) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(pem)
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         raise ValueError(f"{path}: not a certificate in PEM") from None
 
 

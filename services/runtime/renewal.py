@@ -65,12 +65,13 @@ class RenewedChannel(grpc.aio.Channel):
         self._open = opened
         shown = certificates.current()
         self._present = _Generation(shown, opened(shown))
+        self._closed = False
         self._before: dict[_Generation, asyncio.TimerHandle | asyncio.Task[None]] = {}
 
     def present(self) -> _Generation:
         """What a call that begins now goes over."""
         shown = self._certificates.current()
-        if shown is not self._present.shown:
+        if shown is not self._present.shown and not self._closed:
             self._retire(self._present)
             self._present = _Generation(shown, self._open(shown))
         return self._present
@@ -93,6 +94,7 @@ class RenewedChannel(grpc.aio.Channel):
 
     async def close(self, grace: float | None = None) -> None:
         """Close all, running calls too."""
+        self._closed = True
         before, self._before = self._before, {}
         for waiting in before.values():
             waiting.cancel()

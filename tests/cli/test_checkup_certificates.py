@@ -12,8 +12,9 @@ from services.cli.checkup import certificates, reachable
 from services.cli.checkup.symptoms import Level, Symptom
 from services.cli.main import main
 from services.cli.outcome import UNREACHABLE
+from services.cli.stack import TLS, Stack
 from services.runtime.server import Running
-from services.runtime.settings import Settings
+from services.runtime.settings import SERVICES, Settings
 from tests.authority import OPERATORS, Authority
 from tests.runtime.echo import Echo, serving, settings
 
@@ -96,6 +97,10 @@ async def test_our_own_is_looked_at(scene: Scene, tmp_path: Path) -> None:
         (scene.own(OPERATORS, tls_cert_file=tmp_path / "none"), "none: No such file"),
         (scene.own(OPERATORS, tls_ca_file=other["tls_key_file"]), "not a certificate in PEM"),
     ]
+    seen = scene.own(OPERATORS)
+    assert seen.tls_key_file is not None
+    seen.tls_key_file.chmod(0o644)
+    cases.append((seen, f"bad certificates: {seen.tls_key_file} can be read by others"))
     for given, said in cases:
         assert said in worst(certificates.look(given))
         assert "PRIVATE" not in str(certificates.look(given))
@@ -127,3 +132,16 @@ def test_a_command_says_that_our_certificates_are_no_good(
     said = capsys.readouterr().err
     assert "CERTIFICATE_UNREADABLE" in said
     assert "kozyr doctor" in said
+
+
+def test_a_stack_of_this_machine_is_plain_whatever_the_shell_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has certificates has them for elsewhere; what a service is given apart it is given."""
+    for name in TLS:
+        monkeypatch.setenv(f"KOZYR_{name.upper()}", str(tmp_path / "none"))
+    stack = Stack(tmp_path, apart={"ai": {"KOZYR_TLS_CA_FILE": "own"}})
+    assert [getattr(stack.settings, name) for name in TLS] == [None, None, None]
+    for service in SERVICES:
+        told = {key: value for key, value in stack._environment(service).items() if "_TLS_" in key}
+        assert told == ({"KOZYR_TLS_CA_FILE": "own"} if service == "ai" else {})

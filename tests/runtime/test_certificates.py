@@ -3,6 +3,8 @@ out."""
 
 import asyncio
 import gc
+import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -240,3 +242,54 @@ def test_files_are_looked_at_now_and_then(tmp_path: Path) -> None:
     now[0] *= 2
     assert certificates.current() is second
     assert "PRIVATE" not in repr(second)
+
+
+class Visitor:
+    """Whoever speaks TLS by hand: he keeps his sessions, and shows them in place of all else."""
+
+    def __init__(self, port: int, shown: dict[str, Any]) -> None:
+        self._port = port
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._context.check_hostname = False
+        self._context.verify_mode = ssl.CERT_NONE
+        self._context.set_alpn_protocols(["h2"])
+        self._context.load_cert_chain(shown["tls_cert_file"], shown["tls_key_file"])
+
+    async def comes(self, session: ssl.SSLSession | None = None) -> ssl.SSLSession | None:
+        """The session of a connection on which the service speaks; None where it does not."""
+        return await asyncio.to_thread(self._comes, session)
+
+    def _comes(self, session: ssl.SSLSession | None) -> ssl.SSLSession | None:
+        try:
+            with (
+                socket.create_connection(("127.0.0.1", self._port), SECONDS) as line,
+                self._context.wrap_socket(line, session=session) as secured,
+            ):
+                secured.send(PREFACE)
+                return secured.session if secured.recv(64) else None
+        except OSError:
+            return None
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+"""What a client of HTTP/2 says first."""
+
+
+@pytest.mark.parametrize("case", ["ended", "authority exchanged"])
+async def test_a_session_of_before_is_no_way_around_a_certificate(
+    tmp_path: Path, case: str
+) -> None:
+    """Who is no longer let in by his certificate is not by the session that he got with it."""
+    authority, other = Authority(), Authority()
+    own = authority.lay(tmp_path, "wallet", trusting=[authority, other])
+    shown = authority.lay(tmp_path, "game", days=3 / 86_400 if case == "ended" else 1)
+    here = settings(tmp_path, **own, key_reread_ms=REREAD_MS, key_announce_ms=2 * REREAD_MS)
+    async with serving(Echo(), here) as server, asyncio.timeout(SECONDS):
+        visitor = Visitor(server.port, shown)
+        session = await visitor.comes()
+        assert session is not None
+        if case == "authority exchanged":
+            other.lay(tmp_path, "wallet", trusting=[other])
+        while await visitor.comes() is not None:
+            await asyncio.sleep(0.1)
+        assert await visitor.comes(session) is None

@@ -16,7 +16,7 @@ from services.cli.stack import free_ports
 from services.kernel.errors import Kind, Refused
 from services.runtime.clients import ServiceClient
 from services.runtime.identity import EDGE
-from services.runtime.keys import ISSUERS, PLAYERS
+from services.runtime.keys import ISSUERS, PLAYERS, _new_private_key
 from services.runtime.keys import OPERATORS as BY_OPERATORS
 from services.runtime.server import CannotStart, Running
 from services.runtime.settings import SERVICES, Settings
@@ -231,7 +231,10 @@ async def test_a_service_does_not_start_with_half_of_it(tmp_path: Path) -> None:
     other = Authority().lay(tmp_path / "other", "wallet")
     broken = tmp_path / "broken"
     broken.write_text("-----BEGIN PRIVATE KEY-----\nsecret\n", "utf-8")
+    odd = tmp_path / "odd"
+    odd.write_bytes(_new_private_key())  # Ed25519
     cases: list[tuple[dict[str, Any], str]] = [
+        (own | {"tls_key_file": odd}, f"{odd}: not a key of RSA"),
         ({"tls_ca_file": own["tls_ca_file"]}, "KOZYR_TLS_CERT_FILE"),
         (own | {"tls_key_file": other["tls_key_file"]}, str(other["tls_key_file"])),
         (own | {"tls_key_file": broken}, str(broken)),

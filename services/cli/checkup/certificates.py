@@ -1,6 +1,7 @@
 """Certificates for TLS between services: our own, and those that the services show."""
 
 import asyncio
+import stat
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from cryptography.exceptions import InvalidSignature
 
 from services.cli.checkup import handshake
 from services.cli.checkup.handshake import Shown
+from services.cli.checkup.keyfolder import OTHERS, ROOT
 from services.cli.checkup.symptoms import Symptom, age, bad, ok, warn
 from services.runtime.certificates import read_authorities, read_own
 from services.runtime.identity import EDGE
@@ -44,6 +46,7 @@ def look(settings: Settings) -> list[Symptom]:
                 "both are in it",
             )
         )
+    found += _private(settings.tls_key_file)
     shown = handshake.of(chain[0])
     ours = sorted({*SERVICES, EDGE}.intersection(shown.names))
     if ours or not shown.names:
@@ -56,6 +59,13 @@ def look(settings: Settings) -> list[Symptom]:
             )
         )
     return found or [ok(CHECK, f"ours: {shown}")]
+
+
+def _private(key: Path) -> list[Symptom]:
+    state = key.stat()
+    if state.st_mode & (stat.S_IRWXO if state.st_uid == ROOT else OTHERS):
+        return [bad(CHECK, f"{key} can be read by others", f"`chmod 600 {key}`")]
+    return []
 
 
 async def served(settings: Settings) -> list[Symptom]:
