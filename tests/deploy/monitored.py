@@ -9,7 +9,7 @@ import yaml
 from prometheus_client import Counter, Histogram
 
 from services.runtime.metrics import FAMILIES, OTHER
-from tests.deploy.objects import ROOT, Object, prod_with
+from tests.deploy.objects import ROOT, Object, objects_of
 
 COMPONENT = ROOT / "deploy" / "components" / "monitoring"
 FUNCTIONS = frozenset({
@@ -25,7 +25,7 @@ MATCHER = re.compile(r'(\w+)(=~|!=|=)"([^"]*)"')
 
 def objects() -> list[Object]:
     """Production with the component, to be changed at will."""
-    return prod_with("monitoring")
+    return objects_of("prod+monitoring")
 
 
 def alerts() -> list[Any]:

@@ -3,6 +3,7 @@
 import copy
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
 OVERLAYS = ("dev", "prod")
 Object = dict[str, Any]
 HASH = re.compile(r"-[a-z0-9]{10}$")
@@ -32,38 +34,55 @@ def kubectl(*arguments: str) -> str:
     return done.stdout
 
 
-@cache
-def rendered(folder: str) -> str:
-    """A kustomization as it is applied."""
-    return kubectl("kustomize", folder)
+def folders(parent: str) -> list[str]:
+    """The names of the folders in a folder of `deploy`."""
+    return sorted(each.name for each in (DEPLOY / parent).iterdir() if each.is_dir())
+
+
+def components_of(overlay: str) -> list[str]:
+    """The components that an overlay has."""
+    text = (DEPLOY / "overlays" / overlay / "kustomization.yaml").read_text("utf-8")
+    return [Path(each).name for each in yaml.safe_load(text).get("components", ())]
+
+
+APART = sorted(set(folders("components")).difference(*map(components_of, OVERLAYS)))
+"""Components that no overlay has: whoever wants one adds it to his overlay."""
+APPLIED = (
+    *OVERLAYS,
+    *(f"prod+{each}" for each in APART),
+    *("+".join((overlay, *APART)) for overlay in OVERLAYS if APART),
+)
+"""All that is checked: the overlays as they are, each of the other components with production, all
+of them with each overlay. No component is in none of these."""
 
 
 @cache
-def _read(overlay: str) -> list[Object]:
-    return list(yaml.load_all(rendered(f"deploy/overlays/{overlay}"), yaml.CSafeLoader))
-
-
-def objects_of(overlay: str) -> list[Object]:
-    """The objects of an overlay, to be changed at will."""
-    return copy.deepcopy(_read(overlay))
+def rendered(applied: str) -> str:
+    """What is applied to a cluster: an overlay; after plus signs, components added to its own."""
+    overlay, *added = applied.split("+")
+    folder = DEPLOY / "overlays" / overlay
+    if not added:
+        return kubectl("kustomize", str(folder))
+    with TemporaryDirectory() as made:
+        copied = Path(made).resolve() / overlay
+        shutil.copytree(folder, copied)
+        file, deploy = copied / "kustomization.yaml", os.path.relpath(DEPLOY, copied)
+        given = yaml.safe_load(file.read_text("utf-8"))
+        given["components"] += [f"../../components/{each}" for each in added]
+        for listed in ("resources", "components"):
+            given[listed] = [each.replace("../..", deploy, 1) for each in given[listed]]
+        file.write_text(yaml.safe_dump(given), "utf-8")
+        return kubectl("kustomize", str(copied))
 
 
 @cache
-def _read_with(component: str) -> list[Object]:
-    with TemporaryDirectory() as folder:
-        deploy = os.path.relpath(ROOT / "deploy", Path(folder).resolve())
-        (Path(folder) / "kustomization.yaml").write_text(
-            f"namespace: kozyr\n"
-            f"resources: [{deploy}/overlays/prod]\n"
-            f"components: [{deploy}/components/{component}]\n",
-            "utf-8",
-        )
-        return list(yaml.load_all(kubectl("kustomize", folder), yaml.CSafeLoader))
+def _read(applied: str) -> list[Object]:
+    return list(yaml.load_all(rendered(applied), yaml.CSafeLoader))
 
 
-def prod_with(component: str) -> list[Object]:
-    """The objects of production with a component that no overlay has, to be changed at will."""
-    return copy.deepcopy(_read_with(component))
+def objects_of(applied: str) -> list[Object]:
+    """The objects of what is applied, to be changed at will."""
+    return copy.deepcopy(_read(applied))
 
 
 @dataclass(frozen=True, slots=True)

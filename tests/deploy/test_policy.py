@@ -9,26 +9,41 @@ from services.runtime.settings import SERVICES
 from tests.deploy import certificate_faults, edges
 from tests.deploy.faults import FAULTS as OTHER_FAULTS
 from tests.deploy.faults import Change, get, policy, put, unset
-from tests.deploy.objects import OVERLAYS, Cluster, Object, objects_of, prod_with
+from tests.deploy.objects import (
+    APART,
+    APPLIED,
+    OVERLAYS,
+    Cluster,
+    Object,
+    components_of,
+    folders,
+    objects_of,
+)
 from tests.deploy.policy import RULES
 
 FAULTS = {**OTHER_FAULTS, **certificate_faults.FAULTS}
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-@pytest.mark.parametrize("rule", RULES)
-def test_an_overlay_keeps_the_rules(overlay: str, rule: str) -> None:
-    """No rule finds anything in what is to be applied."""
-    cluster = Cluster(objects_of(overlay))
+@pytest.mark.parametrize("applied", APPLIED)
+def test_what_is_applied_keeps_the_rules(applied: str) -> None:
+    """No rule finds anything in an overlay, nor with the components that no overlay has."""
+    cluster = Cluster(objects_of(applied))
     assert {workload.name for workload in cluster.workloads()} >= {*SERVICES, "migrate", "edge"}
-    assert list(RULES[rule](cluster)) == []
+    found = {name: list(check(cluster)) for name, check in RULES.items()}
+    assert {name: each for name, each in found.items() if each} == {}
 
 
-def test_the_collector_keeps_the_rules() -> None:
-    """Production with the component `collector`, which no overlay has: everything still holds."""
-    objects = prod_with("collector")
-    assert "collector" in {workload.name for workload in Cluster(objects).workloads()}
-    assert {name: found for name, found in findings(objects).items() if found} == {}
+def test_no_overlay_and_no_component_is_left_out() -> None:
+    """What lies in the folders is what is rendered, here and in `make deploy-check`; each component
+    adds something."""
+    assert folders("overlays") == sorted(OVERLAYS)
+    used = {each for overlay in OVERLAYS for each in components_of(overlay)}
+    added = {each for applied in APPLIED for each in applied.split("+")[1:]}
+    assert sorted(used | added) == folders("components")
+    plain = {(o["kind"], o["metadata"]["name"]) for o in objects_of("prod")}
+    for each in APART:
+        more = {(o["kind"], o["metadata"]["name"]) for o in objects_of(f"prod+{each}")}
+        assert more - plain, each
 
 
 TRACED: Mapping[str, tuple[str, Change]] = {
@@ -56,7 +71,7 @@ def services(objects: list[Object]) -> tuple[Object, str]:
 def test_a_fault_of_the_collector_is_seen(fault: str) -> None:
     """By the rule that it breaks."""
     rule, change = TRACED[fault]
-    objects = prod_with("collector")
+    objects = objects_of("prod+collector")
     change(objects)
     assert rule in {name for name, found in findings(objects).items() if found}
 
