@@ -6,6 +6,7 @@ VENV ?= .venv
 WORKERS ?= 2
 N ?= 5000
 MINUTES ?= 3
+TABLES ?= 200
 WHAT ?= all
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/proto/gen
@@ -25,7 +26,7 @@ ENGINE ?= $(firstword $(foreach each,podman buildah docker,$(if $(shell command 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo run test check lint types proto freeze laws leaks drill restore-drill drops sim reasons bench \
+.PHONY: help demo run test check lint types proto freeze laws leaks drill restore-drill drops rolling sim reasons bench \
 	image deploy-check sbom audit-deps lock pictures clean
 
 help: ## Print this
@@ -81,6 +82,9 @@ restore-drill: $(DEV) ## Lose all databases, restore them to moments that agree 
 drops: $(DEV) ## Play N=100 games of each kind through lost connections, from replica to replica; SEED=n
 	$(BIN)/python -m tests.drops --games $(if $(filter command line,$(origin N)),$(N),100) \
 		$(if $(SEED),--seed $(SEED)) $(ARGS)
+
+rolling: $(DEV) ## Restart every service in turn while TABLES=200 tables are played at; SEED=n
+	$(BIN)/python -m tests.rolling --tables $(TABLES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 reasons: $(DEV) ## Write docs/reasons.md anew from the refusals in the code
 	$(BIN)/python -m tests.reasons

@@ -34,10 +34,10 @@ def open_channel(address: str, settings: Settings, service: str | None = None) -
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.initial_reconnect_backoff_ms", 200),
         ("grpc.min_reconnect_backoff_ms", 200),
+        ("grpc.max_reconnect_backoff_ms", 2_000),
         # Who has just asked a name for its replicas and loses them asks again at once; by default
         # half a minute later, and until then there would be none.
         ("grpc.dns_min_time_between_resolutions_ms", 1_000),
-        ("grpc.max_reconnect_backoff_ms", 2_000),
         ("grpc.max_receive_message_length", settings.message_max_bytes),
         ("grpc.max_send_message_length", settings.message_max_bytes),
     ]

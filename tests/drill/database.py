@@ -56,7 +56,8 @@ class Database:
         """Make the services' databases, empty but for their tables."""
         for name in STORED:
             await self.run("postgres", f"CREATE DATABASE {name} TEMPLATE template0")
-            settings = Settings.model_validate({f"{name}_database_url": self.url(name)})
+            given = {"data_folder": self._cluster.log.parent}
+            settings = Settings.model_validate({**given, f"{name}_database_url": self.url(name)})
             await migrate_service(settings, name)
 
     async def run(self, name: str, statement: str) -> list[Any]:

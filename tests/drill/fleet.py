@@ -68,7 +68,7 @@ class Fleet:
         self._databases = databases
         self._given = environment
         self._keeping: list[asyncio.Task[None]] = []
-        ports = iter(_free_ports(sum(replicas.values())))
+        ports = iter(free_ports(sum(replicas.values())))
         self.replicas = [
             Replica(name, i, next(ports), folder / f"{name}-{i}.log", folder / f"{name}-{i}.clock")
             for name in SERVICES
@@ -181,7 +181,8 @@ class Fleet:
         return environment | dict(self._given)
 
 
-def _free_ports(count: int) -> Sequence[int]:
+def free_ports(count: int) -> Sequence[int]:
+    """So many ports of the loopback that nobody uses at present."""
     with _sockets(count) as held:
         return [each.getsockname()[1] for each in held]
 

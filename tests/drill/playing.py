@@ -18,14 +18,16 @@ SLEEPS = 0.02
 """How often a sleeper lets his time run out."""
 OPTIONS: Mapping[str, Mapping[str, str]] = {"azi": {}, "durak": {}, "rami": {"target": "10"}}
 RETRY_SECONDS = 0.5
+THINK_SECONDS = (0.02, 0.1)
+"""Before a move: the shortest and the longest."""
 
 
 @dataclass(slots=True)
 class Party:
     """People who play one kind of game again and again, each time at a new table.
 
-    `people` sit down, `bots` seats are filled; everybody watches twice, `guests` look on. The last
-    of the people sleeps now and then, if `sleeps`.
+    `people` sit down, `bots` seats are filled; everybody watches twice, if `twice`, and `guests`
+    look on. The last of the people sleeps now and then, if `sleeps`.
     """
 
     kind: str
@@ -36,6 +38,8 @@ class Party:
     sleeps: bool
     rng: random.Random
     record: Record
+    think: tuple[float, float] = THINK_SECONDS
+    twice: bool = True
     running: dict[str, str] = field(default_factory=dict)
     starts_failed: int = 0
     finished: int = 0
@@ -94,7 +98,8 @@ class Party:
             for number, person in enumerate(self.people):
                 sleeps = SLEEPS if self.sleeps and number == len(self.people) - 1 else 0.0
                 together.create_task(self._sit(person, game_id, sleeps, over))
-                together.create_task(_look_on(person, game_id))
+                if self.twice:
+                    together.create_task(_look_on(person, game_id))
             for guest in self.guests:
                 together.create_task(_look_on(guest, game_id))
         del self.running[game_id]
@@ -110,7 +115,7 @@ class Party:
             if self.rng.random() < sleeps and not over.is_set():
                 self.record.slept.add((game_id, view.seat, view.turn))
                 continue
-            await asyncio.sleep(self.rng.uniform(0.02, 0.1))
+            await asyncio.sleep(self.rng.uniform(*self.think))
             try:
                 after = await person.submit(view, self._choice(view))
             except Refused as refused:

@@ -36,8 +36,9 @@ class Record:
     """What all witnesses together saw and did.
 
     `slept` holds decisions (game, seat, turn) that a player let pass on purpose; `seen` the
-    highest version anybody was shown of a game; `not_stored` when the database
-    refused a game's move (Unix microseconds); `wrong` what must never come, with examples.
+    highest version anybody was shown of a game; `not_stored` when the database refused a game's
+    move (Unix microseconds); `answered` when each move was sent (Unix seconds) and how long its
+    answer took, the client's tries together (seconds); `wrong` what must never come, with examples.
     """
 
     moves: list[Acknowledged] = field(default_factory=list)
@@ -45,6 +46,7 @@ class Record:
     games: set[str] = field(default_factory=set)
     not_stored: list[int] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
+    answered: list[tuple[float, float]] = field(default_factory=list)
     streams: int = 0
     resumed: int = 0
     steps: int = 0
@@ -144,9 +146,12 @@ class Witness(Player):
 
     async def call(self, service: str, method: Any, request: Any) -> Any:
         """As `Player.call`, timed."""
-        began = time.monotonic()
+        sent, began = time.time(), time.monotonic()
         try:
-            return await super().call(service, method, request)
+            reply = await super().call(service, method, request)
+            if isinstance(request, game_pb2.SubmitMoveRequest):
+                self.record.answered.append((sent, time.monotonic() - began))
+            return reply
         finally:
             spent = time.monotonic() - began
             self.record.slowest = max(self.record.slowest, spent)
