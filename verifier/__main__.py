@@ -66,15 +66,17 @@ def check(
     earlier: bytes | None = None,
     *,
     as_json: bool,
+    source: Callable[[Path], bytes] = Path.read_bytes,
 ) -> int:
     """Check each file and say in a line what came of it; the exit code.
 
-    `kept` gives the player's own acknowledgement for a receipt, None where it is not asked for.
+    `kept` gives the player's own acknowledgement for a receipt, None where it is not asked for;
+    `source` the receipt of a file.
     """
     wrong = 0
     for file in files:
         try:
-            document = file.read_bytes()
+            document = source(file)
             verdict = verify(document, trusted, kept(document), earlier)
         except OSError as error:
             wrong += 1

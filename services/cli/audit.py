@@ -14,6 +14,11 @@ from services.cli.outcome import FINE, USAGE, WRONG, Failure
 from services.cli.terminal import command, emit, show
 from services.client.calls import Caller
 
+ARCHIVED = (
+    "its events are no longer here, its head is that of its last place in the tree; "
+    "`kozyr verify --archive FOLDER GAME` checks the game itself"
+)
+
 
 def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
@@ -103,10 +108,13 @@ async def _audit(arguments: argparse.Namespace) -> int:
                 "checks": checks,
                 "faults": faults,
                 "covered": found.covered_version,
+                "archived": found.archived,
             }
         )
     elif faults:
         show(f"WRONG {game} {fault_line(fault)}" for fault in found.faults)
+    elif found.archived:
+        show([f"archived {game}: {ARCHIVED}"])
     else:
         covered = f"checkpoints cover {found.covered_version}"
         show([f"ok {game}: {found.events} events, {covered} ({', '.join(found.checks)})"])

@@ -45,6 +45,7 @@ class Tally:
     disputes: int = 0
     events: int = 0
     wrong: int = 0
+    archived: int = 0
     uncovered_logs: int = 0
     uncovered_events: int = 0
     faults: Counter[str] = field(default_factory=Counter)
@@ -62,6 +63,7 @@ class Tally:
         else:
             self.games += 1
         self.events += verdict.events
+        self.archived += verdict.archived
         uncovered = max(0, verdict.version - verdict.covered_version)
         self.uncovered_events += uncovered
         self.uncovered_logs += uncovered > 0
@@ -180,11 +182,14 @@ def _say(verdict: audit_pb2.Verdict, *, as_json: bool, verbose: bool) -> None:
                 "game": verdict.game_id,
                 "events": verdict.events,
                 "covered": verdict.covered_version,
+                "archived": verdict.archived,
                 "faults": list(map(fault_object, verdict.faults)),
             }
         )
     elif verdict.faults:
         show(f"WRONG {verdict.game_id} {fault_line(fault)}" for fault in verdict.faults)
+    elif verbose and verdict.archived:
+        show([f"archived {verdict.game_id}: its head is that of its last place in the tree"])
     elif verbose:
         covered = f"checkpoints cover {verdict.covered_version}"
         show([f"ok {verdict.game_id}: {verdict.events} events, {covered}"])
@@ -205,6 +210,12 @@ def _report(tally: Tally, tree: dict[str, Any], against: Path | None) -> list[st
         f"{tally.logs} logs ({tally.disputes} of disputes), {tally.events} events: {wrong}",
         f"tree: {tree['leaves']} leaves, {tree['checkpoints']} checkpoints; not covered: {tail}",
     ]
+    if tally.archived:
+        lines.insert(
+            -1,
+            f"{tally.archived} of them are archived: only their heads were looked at; "
+            "`kozyr archive verify FOLDER` checks the logs",
+        )
     return lines + [f"  {kind}: {number}" for kind, number in tally.faults.most_common()]
 
 

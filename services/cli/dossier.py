@@ -34,6 +34,13 @@ from services.kernel.errors import Refused
 
 FORMAT = "kozyr person 1"
 R = TypeVar("R")
+ARCHIVED_GAME = {
+    "receipt": {"refused": "GAME_ARCHIVED"},
+    "disputes": [],
+    "connections": [],
+    "looks": [],
+}
+"""What is told of a game whose log has left the service: the operators' files have it."""
 
 
 class Dossier:
@@ -124,6 +131,9 @@ class Dossier:
         async for game in lists.games(self._caller, asked):
             number += 1
             told(f"{number} games")
+            if game.HasField("archived_time"):
+                yield {"game": _plain(game), **ARCHIVED_GAME}
+                continue
             receipt = await self._receipt(game.game_id) if self._own else None
             request = audit_pb2.GetTracesRequest(game_id=game.game_id, player_id=self._player)
             traces = _plain(await self._caller.call("game", self._audits.GetTraces, request))

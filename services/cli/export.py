@@ -10,7 +10,7 @@ from kozyr.game.v1 import audit_pb2, audit_pb2_grpc, game_pb2, game_pb2_grpc
 
 from services.cli import finding
 from services.cli.addresses import add_flags, settings
-from services.cli.outcome import FINE, Failure
+from services.cli.outcome import FINE, USAGE, Failure
 from services.cli.terminal import command, show
 from services.client.calls import Caller
 
@@ -31,6 +31,9 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--mine", action="store_true", help="as a player who sat in the game")
     made.add_argument("--profile", default="player", help="which of your accounts (player)")
+    made.add_argument(
+        "--archive", type=Path, metavar="DIR", help="out of an archive, without any server"
+    )
     made.add_argument(
         "--log", action="store_true", help="the whole log of an ended game instead, unsigned"
     )
@@ -58,11 +61,28 @@ async def log(caller: Caller, game: str) -> bytes:
 
 
 async def _export(arguments: argparse.Namespace) -> int:
+    if arguments.archive is not None:
+        if arguments.mine:
+            raise Failure("--archive is for operators, not with --mine", USAGE)
+        return await _written(arguments, arguments.game, _archived(arguments))
     where = settings(arguments)
     mine = finding.as_player(where, arguments.profile)
     async with mine if arguments.mine else finding.as_operator(where) as caller:
         game = await finding.game_id(caller, arguments.game, ended=True)
         document = await (log if arguments.log else receipt)(caller, game)
+    return await _written(arguments, game, document)
+
+
+def _archived(arguments: argparse.Namespace) -> bytes:
+    """The receipt out of an archive, or the log as players are given it; raises Failure."""
+    from services.cli.archiving import opened
+
+    whole = opened.game_of(settings(arguments), arguments.archive, arguments.game)
+    return (opened.log_document if arguments.log else opened.receipt_document)(whole)
+
+
+async def _written(arguments: argparse.Namespace, game: str, document: bytes) -> int:
+    """Write the document to where it was asked for."""
     if arguments.to is None:
         sys.stdout.buffer.write(document.rstrip(b"\n") + b"\n")
         return FINE

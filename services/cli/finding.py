@@ -104,6 +104,14 @@ async def look_for(
     )
 
 
+def nameless(seats: Sequence[view_pb2.GameSeat], *, ascii_only: bool = False) -> Look:
+    """How to draw a game whose players nobody can be asked for."""
+    return Look(
+        tuple(_unnamed(seat, who) for seat, who in enumerate(seats)),
+        ascii=ascii_only or not can_draw_suits(),
+    )
+
+
 def _unnamed(seat: int, who: view_pb2.GameSeat) -> str:
     level = LEVEL_NAMES.get(who.bot_level)
     return f"bot {seat} ({level})" if level else f"seat {seat}"

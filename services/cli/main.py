@@ -28,6 +28,7 @@ COMMANDS = {
     "audit": "re-execute a game's log and check everything in it",
     "export": "write a game's signed receipt as one JSON document",
     "verify": "check receipts, with no server",
+    "archive": "write a finished month to files, check them, take it out of the database",
     "fairness": "shuffle many decks and judge how even they are",
     "dispute": "complain about a game; judge complaints, with evidence and chips",
     "account": "choose a password, come back elsewhere, end sessions",

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
@@ -27,6 +28,7 @@ BACK = {"p", "b", "k", "left", "up"}
 FIRST = {"f", "g", "home"}
 LAST = {"l", "G", "end"}
 QUIT = {"q", "\x03", "\x04", "escape"}
+Steps = Sequence[audit_pb2.ReplayGameResponse]
 STEP_HELP = "n or space: next | p: back | f: first | l: last | q: quit"
 
 
@@ -68,6 +70,9 @@ def parser() -> argparse.ArgumentParser:
         help="only what this seat (from 0) saw; `me`: what you saw, of a running game up to now",
     )
     made.add_argument("--mine", action="store_true", help="as a player who sat in the game")
+    made.add_argument(
+        "--archive", type=Path, metavar="DIR", help="out of an archive, without any server"
+    )
     finding.add_look(made)
     add_flags(made)
     return made
@@ -77,6 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Show it."""
     if (arguments.game is None) == (arguments.link is None):
         raise Failure("say a GAME, or --link TOKEN", USAGE)
+    if arguments.archive is not None and (arguments.link or arguments.mine or arguments.eyes == ME):
+        raise Failure("--archive goes with a GAME, for operators", USAGE)
     return asyncio.run(_replay(arguments))
 
 
@@ -120,6 +127,24 @@ async def shared_steps_of(caller: Caller, token: str) -> list[audit_pb2.ReplayGa
 
 
 async def _replay(arguments: argparse.Namespace) -> int:
+    if arguments.archive is not None:
+        return await _shown(*_archived(arguments), arguments)
+    return await _shown(*await _asked(arguments), arguments)
+
+
+def _archived(arguments: argparse.Namespace) -> tuple[Steps, Perspective]:
+    """The steps of an archived game; its players have no names here, as an archive knows none."""
+    from services.cli.archiving import opened
+
+    whole = opened.game_of(settings(arguments), arguments.archive, arguments.game)
+    steps = opened.steps_of(whole)
+    seats = steps[-1].views[0].seats
+    look = finding.nameless(seats, ascii_only=arguments.ascii)
+    return steps, Perspective(look, _seat(arguments.eyes, len(seats)))
+
+
+async def _asked(arguments: argparse.Namespace) -> tuple[Steps, Perspective]:
+    """The steps as the game service has them."""
     where, alone = settings(arguments), arguments.link is not None or arguments.eyes == ME
     if arguments.link is not None:
         opened = finding.as_nobody(where)
@@ -138,10 +163,14 @@ async def _replay(arguments: argparse.Namespace) -> int:
         seats = steps[-1].views[0].seats
         seat = 0 if alone else _seat(arguments.eyes, len(seats))
         look = await finding.look_for(caller, seats, ascii_only=arguments.ascii)
-    perspective = Perspective(look, seat, acts=not alone)
+    return steps, Perspective(look, seat, acts=not alone)
+
+
+async def _shown(steps: Steps, perspective: Perspective, arguments: argparse.Namespace) -> int:
+    """Show the steps as it is asked for."""
     if arguments.json:
         for step in steps:
-            emit(_plain(step, seat))
+            emit(_plain(step, perspective.seat))
     elif arguments.at is not None:
         show(drawn(_at(steps, arguments.at), perspective))
     elif arguments.step:

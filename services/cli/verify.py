@@ -22,7 +22,15 @@ def parser() -> argparse.ArgumentParser:
         "rules, result, payouts and signature. Exits 1 and names the first thing that is wrong.",
         "kozyr verify game.json --mine",
     )
-    made.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a receipt")
+    made.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="a receipt; with --archive a game's id"
+    )
+    made.add_argument(
+        "--archive",
+        type=Path,
+        metavar="DIR",
+        help="games of an archive: also its manifest, and their place under its checkpoint",
+    )
     made.add_argument(
         "--trusted",
         action="append",
@@ -61,7 +69,20 @@ def run(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise Failure(str(error), USAGE) from None
     kept = _kept(arguments.profile) if arguments.mine else _nothing
-    return check(arguments.files, trusted, kept, earlier, as_json=arguments.json)
+    source = Path.read_bytes if arguments.archive is None else _archived(arguments)
+    return check(arguments.files, trusted, kept, earlier, as_json=arguments.json, source=source)
+
+
+def _archived(arguments: argparse.Namespace) -> Callable[[Path], bytes]:
+    """What finds a game's receipt in an archive; raises Failure where archive or game is wrong."""
+    from services.cli.archiving import form, opened
+
+    where = settings(arguments)
+
+    def find(named: Path) -> bytes:
+        return form.compact(opened.game_of(where, arguments.archive, str(named)))
+
+    return find
 
 
 def _kept(profile: str) -> Callable[[bytes], bytes | None]:

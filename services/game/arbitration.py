@@ -35,7 +35,9 @@ from services.runtime import validate
 from services.runtime.auth import Caller, Role
 from services.runtime.fingerprint import fingerprint
 from services.runtime.seal import open_page, seal_page
+from services.runtime.status import ARCHIVED
 from services.runtime.store.api import RequestReused, Store
+from services.runtime.store.months import kept_version
 from services.runtime.streams import Streams, refusals
 
 WORDS_MAX = 1_000
@@ -282,8 +284,8 @@ class Disputes:
         heads = [head for head in heads if head.stream >= first]
         response = audit_pb2.ListDisputesResponse()
         for head in heads[:size]:
-            found = await self._load(head)
-            if request.game_id in ("", found.game_id):
+            found = await self._here(head)
+            if found is not None and request.game_id in ("", found.game_id):
                 response.disputes.append(await self.show(found, caller))
         if len(heads) > size:
             last = str(heads[size - 1].stream)
@@ -300,10 +302,10 @@ class Disputes:
             heads = await self._store.tagged(CLAIM_TAG, before=before, limit=size + 1)
         response = audit_pb2.ListClaimsResponse()
         for head in heads[:size]:
-            state = (await self._load(head)).state
+            found = await self._here(head)
             response.claims.extend(
                 claim
-                for claim in claims_of(str(head.stream), state)
+                for claim in ([] if found is None else claims_of(str(head.stream), found.state))
                 if request.all or claim.collected < claim.chips
             )
         if len(heads) > size:
@@ -314,6 +316,16 @@ class Disputes:
     async def _load(self, head: Head) -> Found:
         loaded = await self.streams.load(head.stream, known=head.version)
         return Found(head.stream, loaded.state)
+
+    async def _here(self, head: Head) -> Found | None:
+        """The dispute, None where its log has been archived with its game's."""
+        try:
+            loaded = await self.streams.load(head.stream, known=kept_version(head))
+            return Found(head.stream, loaded.state)
+        except Refused as refused:
+            if refused.reason != ARCHIVED:
+                raise
+            return None
 
     async def _write(
         self,

@@ -127,6 +127,7 @@ class AuditServicer(audit_pb2_grpc.AuditServiceServicer):
             events=checked.events,
             checks=audit.CHECKS,
             covered_version=checked.covered,
+            archived=checked.archived,
         )
 
     async def VerifyGames(
@@ -331,6 +332,7 @@ def _verdict(game_id: UUID, found: Checked) -> audit_pb2.Verdict:
         events=found.events,
         version=found.version,
         covered_version=found.covered,
+        archived=found.archived,
     )
 
 

@@ -22,6 +22,7 @@ from services.kernel.envelope import Head, Recorded
 from services.runtime.database import read
 from services.runtime.slices import finished
 from services.runtime.store.api import Damaged, Log, Store, StoreUnavailable
+from services.runtime.store.months import archived, month_of
 from services.runtime.store.schema import events, heads
 from services.runtime.store.sealing import KeyUnknown
 
@@ -63,22 +64,25 @@ class End:
 @dataclass(frozen=True, slots=True)
 class Checked:
     """What was found. `covered` is the version of the game's last leaf in the tree, 0 for none;
-    `end` is None where the log has a fault or the wallet knows nothing of the game."""
+    `end` is None where the log has a fault or the wallet knows nothing of the game; `archived` is
+    whether the log has left the database, so that only its head was looked at."""
 
     events: int
     version: int
     covered: int
     faults: tuple[Fault, ...]
     end: End | None = None
+    archived: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
     """What the database has of a game beside its log: its leaves in the tree, why its end was
-    refused."""
+    refused, whether its month has left."""
 
     leaves: Sequence[Leaf]
     end_fault: Fault | None
+    archived: bool
 
 
 async def look_beside(engine: AsyncEngine, games: Sequence[UUID]) -> dict[UUID, Beside]:
@@ -86,7 +90,8 @@ async def look_beside(engine: AsyncEngine, games: Sequence[UUID]) -> dict[UUID, 
     async with read(engine) as connection:
         kept = await tree.leaves_of(connection, games)
         ends = await end_faults(connection, games)
-    return {game: Beside(kept[game], ends.get(game)) for game in games}
+        left = await archived(connection)
+    return {game: Beside(kept[game], ends.get(game), month_of(game) in left) for game in games}
 
 
 async def read_ahead(
@@ -137,6 +142,10 @@ async def check_game(
     head, rows, faults = await _read(store, game_id) if log is None else (*log, [])
     if head is None and not rows and not kept and not faults:
         return None
+    if head is not None and not rows and not faults and beside.archived:
+        faults = archived_faults(head, kept, held)
+        covered = kept[-1].version if kept else 0
+        return Checked(0, head.version, covered, tuple(faults), archived=True)
     is_game = game_id.version != DISPUTE_VERSION
     faults = faults or _there(head, rows, kept)
     state = State()
@@ -189,6 +198,20 @@ def covered_faults(kept: Sequence[Leaf], rows: Sequence[Recorded]) -> list[Fault
             continue
         return [Fault(leaf.version, "NOT_AS_CHECKPOINTED", detail)]
     return []
+
+
+def archived_faults(head: Head, kept: Sequence[Leaf], held: Sequence[Held] = ()) -> list[Fault]:
+    """Whether the head of a log that has left is that of its last leaf, as it was when it left; and
+    the heads that somebody kept of it those of its leaves, where it has one of their versions."""
+    if not kept or (kept[-1].version, kept[-1].head) != (head.version, head.hash):
+        detail = "the head of the archived log is not that of its last place in the tree"
+        return [Fault(head.version, "NOT_AS_CHECKPOINTED", detail)]
+    known = {leaf.version: leaf.head for leaf in kept}
+    return [
+        Fault(one.version, "NOT_AS_HELD", "the log never had the head that somebody kept of it")
+        for one in held
+        if known.get(one.version, one.hash) != one.hash
+    ]
 
 
 def held_faults(held: Sequence[Held], rows: Sequence[Recorded]) -> list[Fault]:

@@ -22,6 +22,8 @@ from services.kernel.envelope import Head
 from services.kernel.errors import Refused, precondition
 from services.runtime.database import read
 from services.runtime.shredding import Shredder
+from services.runtime.status import ARCHIVED
+from services.runtime.store.months import kept_version
 from services.runtime.store.schema import events, tags
 from services.runtime.streams import refusals
 
@@ -100,8 +102,13 @@ class Forgetting:
 
     async def _check_claims(self, player: str) -> None:
         async for head in self._tagged(f"{CLAIM_TAG}:{player}"):
-            dispute = (await self.disputes.streams.load(head.stream, known=head.version)).state
-            if chips := dispute.outstanding(player):
+            try:
+                loaded = await self.disputes.streams.load(head.stream, known=kept_version(head))
+            except Refused as refused:
+                if refused.reason == ARCHIVED:
+                    continue
+                raise
+            if chips := loaded.state.outstanding(player):
                 raise precondition(
                     "CLAIM_OPEN",
                     "a claim on the player is open",

@@ -23,6 +23,8 @@ from services.runtime import validate
 from services.runtime.auth import Caller, Role
 from services.runtime.database import read
 from services.runtime.seal import open_page, seal_page
+from services.runtime.status import ARCHIVED
+from services.runtime.store.months import kept_version
 from services.runtime.store.schema import tags
 
 PAGE_SIZE_DEFAULT = 20
@@ -70,12 +72,16 @@ class Listing:
         """A game in a list as far as the caller may see it; one whose record cannot be read keeps
         nobody from the others."""
         try:
-            loaded = await self.games.load(head.stream, known=head.version)
+            loaded = await self.games.load(head.stream, known=kept_version(head))
             viewer = loaded.state.seat_of(caller.subject)
             loaded = await self.delays.seen(loaded, viewer)
         except Refused as refused:
             if refused.reason == "NOT_SHOWN_YET":
                 return game_pb2.GameSummary(game_id=str(head.stream))
+            if refused.reason == ARCHIVED:
+                shown = game_pb2.GameSummary(game_id=str(head.stream), version=head.version)
+                shown.archived_time.FromJsonString(refused.facts["archived_time"])
+                return shown
             if refused.reason not in UNREADABLE:
                 raise
             return game_pb2.GameSummary(game_id=str(head.stream), version=head.version)

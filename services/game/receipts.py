@@ -53,6 +53,25 @@ def document(
     Where decks are not laid open (AZI-56, DURAK-31, RAMI-35), only an auditor is given all of an
     ended game.
     """
+    whole = signed(key, state, rows, viewer, auditor=auditor)
+    full = whole["receipt"]["kind"] == FULL
+    return spelt(whole, [readable_object(row, full=full) for row in rows])
+
+
+def spelt(whole: dict[str, Any], readable: Sequence[dict[str, Any]]) -> bytes:
+    """A signed receipt as it is given out, with what people read of it."""
+    return json.dumps({**whole, "readable": readable}, indent=1, ensure_ascii=False).encode()
+
+
+def signed(
+    key: Ed25519PrivateKey,
+    state: State,
+    rows: Sequence[Recorded],
+    viewer: int | None,
+    *,
+    auditor: bool,
+) -> dict[str, Any]:
+    """The same without what is for people alone."""
     full = state.ended and (state.laid_open or auditor)
     trusted: dict[str, Any] = {
         "kind": FULL if full else PLAYER,
@@ -63,14 +82,14 @@ def document(
         "version": state.version,
         "head": rows[-1].hash.hex(),
         "server_seed": state.server_seed.hex() if full else "",
-        "rows": [_row(row, full=full) for row in rows],
+        "rows": [row_object(row, full=full) for row in rows],
         "result": _result(state) if full else None,
         "payouts": _payouts(state) if full else [],
         "cards": [] if full else list(_cards(state, rows, viewer)),
         "acknowledged": None if full else _acknowledged(key, state, rows, viewer),
     }
     public = key.public_key()
-    whole = {
+    return {
         "format": RECEIPT,
         "receipt": trusted,
         "signature": {
@@ -78,12 +97,10 @@ def document(
             "public_key": public.public_bytes_raw().hex(),
             "signature": sign_receipt(key, trusted).hex(),
         },
-        "readable": [_readable(row, full=full) for row in rows],
     }
-    return json.dumps(whole, indent=1, ensure_ascii=False).encode()
 
 
-def _row(row: Recorded, *, full: bool) -> dict[str, Any]:
+def row_object(row: Recorded, *, full: bool) -> dict[str, Any]:
     """A row's octets; what is hidden while the game runs only where everything is shown."""
     opened = full and row.name != OPENED
     request_id = None if row.request_id is None else row.request_id.encode()
@@ -103,7 +120,8 @@ def _row(row: Recorded, *, full: bool) -> dict[str, Any]:
     }
 
 
-def _readable(row: Recorded, *, full: bool) -> dict[str, Any]:
+def readable_object(row: Recorded, *, full: bool) -> dict[str, Any]:
+    """A row in words, for people alone."""
     said: dict[str, Any] = {"version": row.version, "event": row.name, **export.readable(row)}
     if full and row.request_id is not None:
         metadata = stored.Metadata.FromString(row.metadata)

@@ -15,7 +15,9 @@ from services.game.tree import Leaf, leaves, nodes
 from services.kernel.merkle import Growth
 from services.runtime.database import read
 from services.runtime.notes import Checkpoint, FalseNote, open_note
+from services.runtime.signing import archive_octets, is_signed
 from services.runtime.store.chain import GENESIS
+from services.runtime.store.months import archived
 
 LEAVES_A_STEP = 1_000
 """So many leaves are computed before anything else has its turn."""
@@ -47,6 +49,7 @@ async def verify_tree(engine: AsyncEngine, keys: Sequence[Ed25519PublicKey]) -> 
     async with read(engine) as connection:
         await audit.end(connection)
     audit.faults += await _accesses_faults(engine, audit.accesses)
+    audit.faults += await _archive_faults(engine, keys)
     yield audit.told(of)
 
 
@@ -139,3 +142,14 @@ async def _accesses_faults(engine: AsyncEngine, ends: dict[int, bytes]) -> list[
         if not rows:
             return [f"access {number + 1} is missing"] if ends else []
         previous, number = rows[-1].hash, rows[-1].number
+
+
+async def _archive_faults(engine: AsyncEngine, keys: Sequence[Ed25519PublicKey]) -> list[str]:
+    """The months that are said to be archived without the game service's signature."""
+    async with read(engine) as connection:
+        left = await archived(connection)
+    return [
+        f"the month {month} is said to be archived, and no key of the game service signed it"
+        for month, each in sorted(left.items())
+        if not is_signed(each.signature, archive_octets(str(month), each.manifest), keys)
+    ]

@@ -177,8 +177,8 @@ async def _proceed(engine: AsyncEngine, folder: Path) -> bool:
         return False
     prepare: Callable[[Connection], None] | None = getattr(left[0], "prepare", None)
     if prepare is not None:
-        await _again_while_busy(lambda: _prepare(engine, prepare))
-    await _again_while_busy(lambda: _upgrade(engine, folder, online=prepare is not None))
+        await again_while_busy(lambda: _prepare(engine, prepare))
+    await again_while_busy(lambda: _upgrade(engine, folder, online=prepare is not None))
     return True
 
 
@@ -198,7 +198,11 @@ async def _upgrade(engine: AsyncEngine, folder: Path, *, online: bool) -> None:
         await connection.run_sync(_apply, folder, online=online)
 
 
-async def _again_while_busy(attempt: Callable[[], Awaitable[None]]) -> None:
+async def again_while_busy(attempt: Callable[[], Awaitable[None]]) -> None:
+    """Tries what waits for no lock longer than `LOCK_MS` until it has it.
+
+    Raises StoreUnavailable.
+    """
     for left in reversed(range(LOCK_TRIES)):
         try:
             await attempt()

@@ -12,6 +12,8 @@ from engines.shuffle import framed
 
 RECEIPT = "kozyr receipt 1"
 """The format of receipts, and the label of what is signed of them."""
+ARCHIVE = "kozyr archive 1"
+"""The same of archives of a month."""
 
 
 def acknowledgement(game_id: UUID, seat: int, seed_hash: bytes, head: bytes) -> bytes:
@@ -35,6 +37,11 @@ def receipt_octets(trusted: Any) -> bytes:
 def sign_receipt(key: Ed25519PrivateKey, trusted: Any) -> bytes:
     """The Ed25519 signature (64 bytes) under a receipt's trusted part."""
     return key.sign(receipt_octets(trusted))
+
+
+def archive_octets(month: str, manifest: bytes) -> bytes:
+    """The bytes that are signed of an archived month: its name, the digest of its manifest."""
+    return framed(ARCHIVE.encode(), month.encode(), manifest)
 
 
 def is_signed(signature: bytes, signed: bytes, keys: Iterable[Ed25519PublicKey]) -> bool:

@@ -6,6 +6,7 @@ refusal becomes INTERNAL with a request id and nothing else. Client side: `from_
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -24,12 +25,13 @@ from services.kernel.errors import (
     precondition,
     unavailable,
 )
-from services.runtime.store.api import Damaged, RequestReused, StoreUnavailable
+from services.runtime.store.api import Archived, Damaged, RequestReused, StoreUnavailable
 from services.runtime.store.sealing import KeyUnknown
 
 DOMAIN = "kozyr"
 DETAILS_KEY = "grpc-status-details-bin"
 REQUEST_ID_FACT = "request_id"
+ARCHIVED = "GAME_ARCHIVED"
 FACT_MAX = 200
 """Longest fact of an answer, in characters."""
 
@@ -69,6 +71,8 @@ def refusal(error: Exception) -> Refused | None:
             return damaged(error)
         case KeyUnknown():
             return sealed(error)
+        case Archived():
+            return archived(error)
         case _:
             return None
 
@@ -79,6 +83,18 @@ def damaged(error: Damaged) -> Refused:
         "LOG_DAMAGED",
         "The stored record of this game is damaged; an operator has to look at it.",
         version=str(error.version),
+    )
+
+
+def archived(error: Archived) -> Refused:
+    """What a caller is told of every id of a month that has left, whether it was one or not."""
+    moment = datetime.fromtimestamp(error.archived_at / 1_000_000, UTC)
+    on = f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+    return Refused(
+        Kind.NOT_FOUND,
+        ARCHIVED,
+        f"the games of {error.month} were archived on {on}; operators have the files",
+        facts={"month": error.month, "archived_time": on},
     )
 
 

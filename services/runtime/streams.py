@@ -20,8 +20,9 @@ from services.kernel.decider import Decider, fold
 from services.kernel.envelope import Append, Appended, Plan, Recorded, appends
 from services.kernel.errors import Kind, Refused, invalid, precondition, unavailable
 from services.runtime import traces
-from services.runtime.status import damaged
+from services.runtime.status import archived, damaged
 from services.runtime.store.api import (
+    Archived,
     Conflict,
     Damaged,
     Late,
@@ -421,6 +422,8 @@ class refusals:  # noqa: N801 - reads as what it does
 def _refused(error: Exception) -> Refused | None:
     """What a caller is told of an error of the store; None where it is none."""
     match error:
+        case Archived():
+            return archived(error)
         case StoreUnavailable():
             log.warning("store_unavailable", problem=str(error))
             return unavailable("STORE_UNAVAILABLE", "The database does not answer.")

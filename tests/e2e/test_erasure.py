@@ -23,6 +23,7 @@ from kozyr.lobby.v1 import (
 )
 
 from services.cli import export
+from services.cli.archiving.writing import log_line
 from services.client import lists
 from services.client.player import Player
 from services.client.profile import Profile, ProfileFile
@@ -30,6 +31,9 @@ from services.client.tables import Tables
 from services.game.server import FOLDERS as GAME
 from services.kernel.errors import Kind, Refused
 from services.lobby.server import FOLDERS as LOBBY
+from services.runtime.database import open_reader
+from services.runtime.keys import load_private, master_keys
+from services.runtime.store.sql import SqlStore
 from services.wallet.server import FOLDERS as WALLET
 from tests import postgres
 from tests.cli.talking import run
@@ -72,6 +76,19 @@ class Scene:
         files = sorted(file for file in self.house.stack.data.rglob("*") if file.is_file())
         raw = [file.read_bytes() for file in files]
         return b"\n".join([*raw, *[await dump(url) for url in self.urls]])
+
+    async def archived(self) -> bytes:
+        """What the archive of a month would hold of the games and the dispute, unpacked."""
+        settings = self.house.stack.settings
+        engine = open_reader(self.urls[1] if self.urls else settings.database_url("game"))
+        store = SqlStore(engine, master_keys(settings))
+        key = load_private(settings.keys() / "game.key")
+        lines = [
+            log_line(key, head.stream, (await store.whole(head.stream))[1])[1]
+            async for head in store.streams()
+        ]
+        await store.close()
+        return b"\n".join(lines)
 
     async def ask(self, player: Player, name: str, request: Any) -> Any:
         """Call an RPC of the identity service as a player."""
@@ -255,11 +272,17 @@ def documented() -> Iterator[str]:
 
 
 async def test_after_an_erasure_the_player_is_nowhere(tmp_path: Path, database: str) -> None:
-    """No database and no log holds his name or his words; games, ledger and tree stay sound."""
+    """No database and no log holds his name or his words; games, ledger and tree stay sound. An
+    archive written before has never held them."""
     async with scene(tmp_path, database) as here:
         before = await here.everything()
         for held in (*HELD, WORDS, TALK, REASON):
             assert held.encode() in before
+        archived = await here.archived()
+        assert here.profile.player_id.encode() in archived
+        for named in (*HELD, WORDS, TALK, REASON):
+            assert named.encode() not in archived
+            assert named.encode().hex().encode() not in archived
         receipts = [await export.receipt(here.ana, here.games[1])]
         erase = ("me", "erase", "--confirm", NAME)
         refused = await asyncio.to_thread(here.kozyr, *erase)

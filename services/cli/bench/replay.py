@@ -9,14 +9,20 @@ folded with no log at all. One task each.
 """
 
 import itertools
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
+from statistics import fmean
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from services.cli.archiving.form import packed
+from services.cli.archiving.writing import log_line
 from services.cli.bench import postgres
 from services.cli.bench.measuring import Effort, Report, Slice, interleaved, rate, ratio
 from services.cli.bench.scripts import SEATS, GameStreams, Script, Writer, store_commands, whole
@@ -38,6 +44,8 @@ from services.runtime.streams import Streams
 NAME = "replay"
 SECONDS = 1.0
 EVENTS_A_MOVE = 2
+NEIGHBOURS = 20
+"""The way to the root of a tree of a million leaves."""
 PLAYED = 12
 """So many times the events that are read back are played, so that what a database has beside its
 log, such as empty tables of the months to come, does not count as if every log had its own."""
@@ -96,6 +104,7 @@ async def measure(effort: Effort, server_url: str, tell: Callable[[str], None]) 
             )
             few = scripts[: max(len(SEATS), len(scripts) // PLAYED)]
             games = [await read_back(store, script) for script in few]
+            report.absolute |= await sizes(store, few)
             await copy_plain(store, plain, games)
             statement = await plain.prepare(PLAIN_QUERY)
             works: dict[str, Work] = {
@@ -143,6 +152,21 @@ async def read_back(store: SqlStore, script: Script) -> Game:
         for step in audit.replay(rows)
     )
     return Game(script.game_id, len(rows), commands)
+
+
+async def sizes(store: SqlStore, scripts: Sequence[Script]) -> dict[str, float]:
+    """Events of a game of each kind, and octets of its archive, in a tree of a million leaves."""
+    key = Ed25519PrivateKey.generate()
+    place = {"leaf": 0, "proof": [secrets.token_hex(32) for _ in range(NEIGHBOURS)]}
+    events: dict[str, list[int]] = {}
+    octets: dict[str, list[int]] = {}
+    for script in scripts:
+        rows = await store.read(script.game_id)
+        _, line = log_line(key, script.game_id, rows)
+        events.setdefault(script.variant, []).append(len(rows))
+        octets.setdefault(script.variant, []).append(len(packed(line, place)))
+    found = {f"replay.{kind}_events_a_game": fmean(counts) for kind, counts in events.items()}
+    return found | {f"replay.{kind}_archive_bytes": fmean(sizes) for kind, sizes in octets.items()}
 
 
 async def copy_plain(store: SqlStore, plain: Any, games: Sequence[Game]) -> None:

@@ -47,6 +47,18 @@ class Damaged(Exception):
         self.problem = problem
 
 
+class Archived(Exception):
+    """The stream's month has left the database: whether there was such a stream is not known here.
+
+    `archived_at` is when, Unix microseconds.
+    """
+
+    def __init__(self, month: str, archived_at: int) -> None:
+        super().__init__(f"the streams of {month} were archived")
+        self.month = month
+        self.archived_at = archived_at
+
+
 Log = tuple[Head | None, list[Recorded]]
 """A stream's head, None if it has none, and its events."""
 
@@ -57,16 +69,17 @@ class Store(Protocol):
     async def append(self, append: Append) -> Appended:
         """Store events, secrets, due rows, tags and the new head, or nothing.
 
-        Raises Conflict, RequestReused, Late, Overloaded, StoreUnavailable. The same request id
-        with the same body returns the first outcome, whatever version is expected, also when it
-        is late.
+        Raises Conflict, RequestReused, Late, Overloaded, StoreUnavailable, Archived. The same
+        request id with the same body returns the first outcome, whatever version is expected, also
+        when it is late.
         """
         ...
 
     async def read(self, stream: UUID, after: int = 0, limit: int | None = None) -> list[Recorded]:
         """The stream's events with a version above `after`, in order, secrets opened.
 
-        Raises Damaged where a secret is missing or is not the one that was sealed.
+        Raises Damaged where a secret is missing or is not the one that was sealed, and Archived
+        where nothing is there because the month of the stream has left.
         """
         ...
 

@@ -122,3 +122,15 @@ pulse = Table(
     Column("at", BigInteger, nullable=False),
 )
 """One row, written by health checks to find out whether the database still takes writes."""
+
+archived_months = Table(
+    "archived_months",
+    metadata,
+    Column("month", Text, nullable=False),
+    Column("archived_at", BigInteger, nullable=False),
+    Column("manifest", LargeBinary, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("month", name="archived_months_pkey"),
+    CheckConstraint("length(manifest) = 32", name="archived_months_manifest"),
+)
+"""The months whose log is no longer here (`months.py`); written by the tables' owner alone."""

@@ -15,7 +15,15 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from engines.records import maker
 from services.kernel.envelope import Append, Appended, Claimed, Head, Recorded
 from services.runtime.database import close_engine, now_us, read, write
-from services.runtime.store.api import Conflict, Late, Log, StoreUnavailable, Unstorable
+from services.runtime.store import months
+from services.runtime.store.api import (
+    Archived,
+    Conflict,
+    Late,
+    Log,
+    StoreUnavailable,
+    Unstorable,
+)
 from services.runtime.store.claims import Claims
 from services.runtime.store.committer import (
     NOTHING,
@@ -148,6 +156,7 @@ class SqlStore:
         except Unstorable:
             # Perhaps another append of this stream, or this one a first time, came between.
             append = pending.append
+            await self._require_here(append.stream)
             if not await self.find_request(append.stream, append.request_id):
                 head = await self.head(append.stream)
                 if (head.version if head else 0) == append.expected:
@@ -232,9 +241,20 @@ class SqlStore:
     async def read(self, stream: UUID, after: int = 0, limit: int | None = None) -> list[Recorded]:
         """The stream's events with a version above `after`, in order, secrets opened."""
         rows = await self._reader.events(stream, after, limit)
+        if not rows:
+            await self._require_here(stream)
         if limit is None:  # else there may be more, and what is known of the end stays
             self._saw(rows)
         return rows
+
+    async def _require_here(self, stream: UUID) -> None:
+        """Raises Archived where a stream that is not here began in a month that has left."""
+        if months.is_young(stream):
+            return
+        async with read(self._engine) as connection:
+            left = (await months.archived(connection)).get(months.month_of(stream))
+        if left is not None:
+            raise Archived(str(left.month), left.archived_at)
 
     @to_its_end
     async def read_each(self, after: Mapping[UUID, int]) -> dict[UUID, list[Recorded]]:

@@ -13,6 +13,7 @@ RIGHTS = {
     "work": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "tags": ("SELECT", "INSERT"),
     "pulse": ("SELECT", "INSERT", "UPDATE"),
+    "archived_months": ("SELECT",),
     "FUNCTION refuse_late()": ("EXECUTE",),
     "FUNCTION missing_partitions(integer)": ("EXECUTE",),
     "FUNCTION make_partitions(text, integer)": ("EXECUTE",),

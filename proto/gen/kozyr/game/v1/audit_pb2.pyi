@@ -485,10 +485,15 @@ class VerifyGameResponse(_message.Message):
     EVENTS_FIELD_NUMBER: _builtins.int
     CHECKS_FIELD_NUMBER: _builtins.int
     COVERED_VERSION_FIELD_NUMBER: _builtins.int
+    ARCHIVED_FIELD_NUMBER: _builtins.int
     events: _builtins.int
     """How many events were checked."""
     covered_version: _builtins.int
     """The last version that a checkpoint covers; 0 for none. What came after is not yet beyond doubt."""
+    archived: _builtins.bool
+    """Whether its log was archived and taken away from here: only its head was compared with the last
+    leaf of it in the tree.
+    """
     @_builtins.property
     def faults(self) -> _containers.RepeatedCompositeFieldContainer[Global___Fault]:
         """Faults in the order of versions; none when all is well."""
@@ -504,10 +509,11 @@ class VerifyGameResponse(_message.Message):
         events: _builtins.int = ...,
         checks: _abc.Iterable[_builtins.str] | None = ...,
         covered_version: _builtins.int = ...,
+        archived: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks", "covered_version", b"covered_version", "events", b"events", "faults", b"faults"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived", b"archived", "checks", b"checks", "covered_version", b"covered_version", "events", b"events", "faults", b"faults"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -550,6 +556,7 @@ class Verdict(_message.Message):
     EVENTS_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     COVERED_VERSION_FIELD_NUMBER: _builtins.int
+    ARCHIVED_FIELD_NUMBER: _builtins.int
     game_id: _builtins.str
     """The game's id, or the dispute's."""
     events: _builtins.int
@@ -558,6 +565,10 @@ class Verdict(_message.Message):
     """The version of its head; 0 where there is none."""
     covered_version: _builtins.int
     """The last version that a checkpoint covers; 0 for none."""
+    archived: _builtins.bool
+    """Whether its log was archived and taken away from here: only its head was compared with the last
+    leaf of it in the tree.
+    """
     @_builtins.property
     def faults(self) -> _containers.RepeatedCompositeFieldContainer[Global___Fault]:
         """Faults in the order of versions; none when all is well."""
@@ -570,10 +581,11 @@ class Verdict(_message.Message):
         events: _builtins.int = ...,
         version: _builtins.int = ...,
         covered_version: _builtins.int = ...,
+        archived: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["covered_version", b"covered_version", "events", b"events", "faults", b"faults", "game_id", b"game_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived", b"archived", "covered_version", b"covered_version", "events", b"events", "faults", b"faults", "game_id", b"game_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -27,15 +27,15 @@ from kozyr.game.v1 import variant_pb2 as kozyr_dot_game_dot_v1_dot_variant__pb2
 from kozyr.game.v1 import view_pb2 as kozyr_dot_game_dot_v1_dot_view__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18kozyr/game/v1/game.proto\x12\rkozyr.game.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bkozyr/game/v1/variant.proto\x1a\x18kozyr/game/v1/view.proto\"q\n\tSeatSetup\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12*\n\tbot_level\x18\x02 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\r\n\x05stack\x18\x03 \x01(\x03\x12\x16\n\x0ereservation_id\x18\x04 \x01(\t\"\x88\x03\n\x11\x43reateGameRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\x12\x10\n\x08table_id\x18\x03 \x01(\t\x12+\n\x07options\x18\x04 \x01(\x0b\x32\x1a.kozyr.game.v1.GameOptions\x12\'\n\x05seats\x18\x05 \x03(\x0b\x32\x18.kozyr.game.v1.SeatSetup\x12\x18\n\x0blast_winner\x18\x06 \x01(\x05H\x00\x88\x01\x01\x12\x0f\n\x07turn_ms\x18\x07 \x01(\x05\x12\x0f\n\x07seed_ms\x18\x08 \x01(\x05\x12\x12\n\nspectators\x18\t \x01(\x08\x12\x32\n\rabsent_policy\x18\n \x01(\x0e\x32\x1b.kozyr.game.v1.AbsentPolicy\x12\x14\n\x0ctime_bank_ms\x18\x0b \x01(\x05\x12\x17\n\x0fspectator_delay\x18\x0c \x01(\x05\x12\x11\n\tbot_after\x18\r \x01(\x05\x12\x10\n\x08no_hints\x18\x0e \x01(\x08\x42\x0e\n\x0c_last_winner\"%\n\x12\x43reateGameResponse\x12\x0f\n\x07version\x18\x01 \x01(\x03\"8\n\x11\x43\x61ncelGameRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\"$\n\x12\x43\x61ncelGameResponse\x12\x0e\n\x06opened\x18\x01 \x01(\x08\"2\n\x0eGetGameRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x0f\n\x07history\x18\x02 \x01(\x08\"c\n\x0fGetGameResponse\x12%\n\x04view\x18\x01 \x01(\x0b\x32\x17.kozyr.game.v1.GameView\x12)\n\x07history\x18\x02 \x03(\x0b\x32\x18.kozyr.game.v1.Happening\"\xd6\x01\n\x10ListGamesRequest\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\x14\n\x07running\x18\x03 \x01(\x08H\x00\x88\x01\x01\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\'\n\x07variant\x18\x06 \x01(\x0e\x32\x16.kozyr.game.v1.Variant\x12+\n\x07outcome\x18\x07 \x01(\x0e\x32\x1a.kozyr.game.v1.GameOutcomeB\n\n\x08_running\"\xfb\x02\n\x0bGameSummary\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\'\n\x07variant\x18\x03 \x01(\x0e\x32\x16.kozyr.game.v1.Variant\x12\r\n\x05rules\x18\x04 \x01(\t\x12#\n\x05stage\x18\x05 \x01(\x0e\x32\x14.kozyr.game.v1.Stage\x12\x0f\n\x07version\x18\x06 \x01(\x03\x12&\n\x05seats\x18\x07 \x03(\x0b\x32\x17.kozyr.game.v1.GameSeat\x12/\n\x0bopened_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nended_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12%\n\x06result\x18\n \x01(\x0b\x32\x15.kozyr.game.v1.Result\x12+\n\x07outcome\x18\x0b \x01(\x0e\x32\x1a.kozyr.game.v1.GameOutcome\"W\n\x11ListGamesResponse\x12)\n\x05games\x18\x01 \x03(\x0b\x32\x1a.kozyr.game.v1.GameSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"F\n\x11\x43ommitSeedRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\x12\x0c\n\x04hash\x18\x03 \x01(\x0c\"T\n\x12\x43ommitSeedResponse\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x0c\n\x04head\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"F\n\x11RevealSeedRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\x12\x0c\n\x04seed\x18\x03 \x01(\x0c\"%\n\x12RevealSeedResponse\x12\x0f\n\x07version\x18\x01 \x01(\x03\"i\n\x11SubmitMoveRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\x12\x0c\n\x04turn\x18\x03 \x01(\x05\x12!\n\x04move\x18\x04 \x01(\x0b\x32\x13.kozyr.game.v1.Move\";\n\x12SubmitMoveResponse\x12%\n\x04view\x18\x01 \x01(\x0b\x32\x17.kozyr.game.v1.GameView\"7\n\x10LeaveGameRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\":\n\x11LeaveGameResponse\x12%\n\x04view\x18\x01 \x01(\x0b\x32\x17.kozyr.game.v1.GameView\":\n\x13ReturnToSeatRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\"=\n\x14ReturnToSeatResponse\x12%\n\x04view\x18\x01 \x01(\x0b\x32\x17.kozyr.game.v1.GameView\"W\n\x0eGetHintRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12&\n\x05level\x18\x03 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\"z\n\x0fGetHintResponse\x12!\n\x04move\x18\x01 \x01(\x0b\x32\x13.kozyr.game.v1.Move\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12&\n\x05level\x18\x03 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\x0c\n\x04turn\x18\x04 \x01(\x05\"9\n\x10WatchGameRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x14\n\x0cresume_token\x18\x02 \x01(\x0c\"G\n\x08Snapshot\x12\x14\n\x0c\x66rom_version\x18\x01 \x01(\x03\x12%\n\x04view\x18\x02 \x01(\x0b\x32\x17.kozyr.game.v1.GameView\"\x85\x01\n\x04Step\x12\x14\n\x0c\x66rom_version\x18\x01 \x01(\x03\x12\x12\n\nto_version\x18\x02 \x01(\x03\x12,\n\nhappenings\x18\x03 \x03(\x0b\x32\x18.kozyr.game.v1.Happening\x12%\n\x04view\x18\x04 \x01(\x0b\x32\x17.kozyr.game.v1.GameView\"\x1c\n\tHeartbeat\x12\x0f\n\x07version\x18\x01 \x01(\x03\"\xc9\x01\n\x11WatchGameResponse\x12+\n\x08snapshot\x18\x01 \x01(\x0b\x32\x17.kozyr.game.v1.SnapshotH\x00\x12#\n\x04step\x18\x02 \x01(\x0b\x32\x13.kozyr.game.v1.StepH\x00\x12-\n\theartbeat\x18\x03 \x01(\x0b\x32\x18.kozyr.game.v1.HeartbeatH\x00\x12\x14\n\x0cresume_token\x18\x04 \x01(\x0c\x12\x14\n\x0cheartbeat_ms\x18\x05 \x01(\x05\x42\x07\n\x05\x65vent\"$\n\x11GetReceiptRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\"#\n\x12GetReceiptResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c*\x8b\x01\n\x0bGameOutcome\x12\x1c\n\x18GAME_OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n\x10GAME_OUTCOME_WON\x10\x01\x12\x15\n\x11GAME_OUTCOME_LOST\x10\x02\x12\x15\n\x11GAME_OUTCOME_EVEN\x10\x03\x12\x1a\n\x16GAME_OUTCOME_CANCELLED\x10\x04\x32\xe0\x07\n\x0bGameService\x12Q\n\nCreateGame\x12 .kozyr.game.v1.CreateGameRequest\x1a!.kozyr.game.v1.CreateGameResponse\x12Q\n\nCancelGame\x12 .kozyr.game.v1.CancelGameRequest\x1a!.kozyr.game.v1.CancelGameResponse\x12H\n\x07GetGame\x12\x1d.kozyr.game.v1.GetGameRequest\x1a\x1e.kozyr.game.v1.GetGameResponse\x12N\n\tListGames\x12\x1f.kozyr.game.v1.ListGamesRequest\x1a .kozyr.game.v1.ListGamesResponse\x12Q\n\nCommitSeed\x12 .kozyr.game.v1.CommitSeedRequest\x1a!.kozyr.game.v1.CommitSeedResponse\x12Q\n\nRevealSeed\x12 .kozyr.game.v1.RevealSeedRequest\x1a!.kozyr.game.v1.RevealSeedResponse\x12Q\n\nSubmitMove\x12 .kozyr.game.v1.SubmitMoveRequest\x1a!.kozyr.game.v1.SubmitMoveResponse\x12N\n\tLeaveGame\x12\x1f.kozyr.game.v1.LeaveGameRequest\x1a .kozyr.game.v1.LeaveGameResponse\x12W\n\x0cReturnToSeat\x12\".kozyr.game.v1.ReturnToSeatRequest\x1a#.kozyr.game.v1.ReturnToSeatResponse\x12H\n\x07GetHint\x12\x1d.kozyr.game.v1.GetHintRequest\x1a\x1e.kozyr.game.v1.GetHintResponse\x12P\n\tWatchGame\x12\x1f.kozyr.game.v1.WatchGameRequest\x1a .kozyr.game.v1.WatchGameResponse0\x01\x12S\n\nGetReceipt\x12 .kozyr.game.v1.GetReceiptRequest\x1a!.kozyr.game.v1.GetReceiptResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18kozyr/game/v1/game.proto\x12\rkozyr.game.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bkozyr/game/v1/variant.proto\x1a\x18kozyr/game/v1/view.proto\"q\n\tSeatSetup\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12*\n\tbot_level\x18\x02 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\r\n\x05stack\x18\x03 \x01(\x03\x12\x16\n\x0ereservation_id\x18\x04 \x01(\t\"\x88\x03\n\x11\x43reateGameRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\x12\x10\n\x08table_id\x18\x03 \x01(\t\x12+\n\x07options\x18\x04 \x01(\x0b\x32\x1a.kozyr.game.v1.GameOptions\x12\'\n\x05seats\x18\x05 \x03(\x0b\x32\x18.kozyr.game.v1.SeatSetup\x12\x18\n\x0blast_winner\x18\x06 \x01(\x05H\x00\x88\x01\x01\x12\x0f\n\x07turn_ms\x18\x07 \x01(\x05\x12\x0f\n\x07seed_ms\x18\x08 \x01(\x05\x12\x12\n\nspectators\x18\t \x01(\x08\x12\x32\n\rabsent_policy\x18\n \x01(\x0e\x32\x1b.kozyr.game.v1.AbsentPolicy\x12\x14\n\x0ctime_bank_ms\x18\x0b \x01(\x05\x12\x17\n\x0fspectator_delay\x18\x0c \x01(\x05\x12\x11\n\tbot_after\x18\r \x01(\x05\x12\x10\n\x08no_hints\x18\x0e \x01(\x08\x42\x0e\n\x0c_last_winner\"%\n\x12\x43reateGameResponse\x12\x0f\n\x07version\x18\x01 \x01(\x03\"8\n\x11\x43\x61ncelGameRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\"$\n\x12\x43\x61ncelGameResponse\x12\x0e\n\x06opened\x18\x01 \x01(\x08\"2\n\x0eGetGameRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x0f\n\x07history\x18\x02 \x01(\x08\"c\n\x0fGetGameResponse\x12%\n\x04view\x18\x01 \x01(\x0b\x32\x17.kozyr.game.v1.GameView\x12)\n\x07history\x18\x02 \x03(\x0b\x32\x18.kozyr.game.v1.Happening\"\xd6\x01\n\x10ListGamesRequest\x12\x11\n\tplayer_id\x18\x01 \x01(\t\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\x14\n\x07running\x18\x03 \x01(\x08H\x00\x88\x01\x01\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\'\n\x07variant\x18\x06 \x01(\x0e\x32\x16.kozyr.game.v1.Variant\x12+\n\x07outcome\x18\x07 \x01(\x0e\x32\x1a.kozyr.game.v1.GameOutcomeB\n\n\x08_running\"\xae\x03\n\x0bGameSummary\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\'\n\x07variant\x18\x03 \x01(\x0e\x32\x16.kozyr.game.v1.Variant\x12\r\n\x05rules\x18\x04 \x01(\t\x12#\n\x05stage\x18\x05 \x01(\x0e\x32\x14.kozyr.game.v1.Stage\x12\x0f\n\x07version\x18\x06 \x01(\x03\x12&\n\x05seats\x18\x07 \x03(\x0b\x32\x17.kozyr.game.v1.GameSeat\x12/\n\x0bopened_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nended_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12%\n\x06result\x18\n \x01(\x0b\x32\x15.kozyr.game.v1.Result\x12+\n\x07outcome\x18\x0b \x01(\x0e\x32\x1a.kozyr.game.v1.GameOutcome\x12\x31\n\rarchived_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"W\n\x11ListGamesResponse\x12)\n\x05games\x18\x01 \x03(\x0b\x32\x1a.kozyr.game.v1.GameSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"F\n\x11\x43ommitSeedRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\x12\x0c\n\x04hash\x18\x03 \x01(\x0c\"T\n\x12\x43ommitSeedResponse\x12\x0c\n\x04seat\x18\x01 \x01(\x05\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x0c\n\x04head\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"F\n\x11RevealSeedRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\x12\x0c\n\x04seed\x18\x03 \x01(\x0c\"%\n\x12RevealSeedResponse\x12\x0f\n\x07version\x18\x01 \x01(\x03\"i\n\x11SubmitMoveRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\x12\x0c\n\x04turn\x18\x03 \x01(\x05\x12!\n\x04move\x18\x04 \x01(\x0b\x32\x13.kozyr.game.v1.Move\";\n\x12SubmitMoveResponse\x12%\n\x04view\x18\x01 \x01(\x0b\x32\x17.kozyr.game.v1.GameView\"7\n\x10LeaveGameRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\":\n\x11LeaveGameResponse\x12%\n\x04view\x18\x01 \x01(\x0b\x32\x17.kozyr.game.v1.GameView\":\n\x13ReturnToSeatRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07game_id\x18\x02 \x01(\t\"=\n\x14ReturnToSeatResponse\x12%\n\x04view\x18\x01 \x01(\x0b\x32\x17.kozyr.game.v1.GameView\"W\n\x0eGetHintRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12&\n\x05level\x18\x03 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\"z\n\x0fGetHintResponse\x12!\n\x04move\x18\x01 \x01(\x0b\x32\x13.kozyr.game.v1.Move\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12&\n\x05level\x18\x03 \x01(\x0e\x32\x17.kozyr.game.v1.BotLevel\x12\x0c\n\x04turn\x18\x04 \x01(\x05\"9\n\x10WatchGameRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\x12\x14\n\x0cresume_token\x18\x02 \x01(\x0c\"G\n\x08Snapshot\x12\x14\n\x0c\x66rom_version\x18\x01 \x01(\x03\x12%\n\x04view\x18\x02 \x01(\x0b\x32\x17.kozyr.game.v1.GameView\"\x85\x01\n\x04Step\x12\x14\n\x0c\x66rom_version\x18\x01 \x01(\x03\x12\x12\n\nto_version\x18\x02 \x01(\x03\x12,\n\nhappenings\x18\x03 \x03(\x0b\x32\x18.kozyr.game.v1.Happening\x12%\n\x04view\x18\x04 \x01(\x0b\x32\x17.kozyr.game.v1.GameView\"\x1c\n\tHeartbeat\x12\x0f\n\x07version\x18\x01 \x01(\x03\"\xc9\x01\n\x11WatchGameResponse\x12+\n\x08snapshot\x18\x01 \x01(\x0b\x32\x17.kozyr.game.v1.SnapshotH\x00\x12#\n\x04step\x18\x02 \x01(\x0b\x32\x13.kozyr.game.v1.StepH\x00\x12-\n\theartbeat\x18\x03 \x01(\x0b\x32\x18.kozyr.game.v1.HeartbeatH\x00\x12\x14\n\x0cresume_token\x18\x04 \x01(\x0c\x12\x14\n\x0cheartbeat_ms\x18\x05 \x01(\x05\x42\x07\n\x05\x65vent\"$\n\x11GetReceiptRequest\x12\x0f\n\x07game_id\x18\x01 \x01(\t\"#\n\x12GetReceiptResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c*\x8b\x01\n\x0bGameOutcome\x12\x1c\n\x18GAME_OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n\x10GAME_OUTCOME_WON\x10\x01\x12\x15\n\x11GAME_OUTCOME_LOST\x10\x02\x12\x15\n\x11GAME_OUTCOME_EVEN\x10\x03\x12\x1a\n\x16GAME_OUTCOME_CANCELLED\x10\x04\x32\xe0\x07\n\x0bGameService\x12Q\n\nCreateGame\x12 .kozyr.game.v1.CreateGameRequest\x1a!.kozyr.game.v1.CreateGameResponse\x12Q\n\nCancelGame\x12 .kozyr.game.v1.CancelGameRequest\x1a!.kozyr.game.v1.CancelGameResponse\x12H\n\x07GetGame\x12\x1d.kozyr.game.v1.GetGameRequest\x1a\x1e.kozyr.game.v1.GetGameResponse\x12N\n\tListGames\x12\x1f.kozyr.game.v1.ListGamesRequest\x1a .kozyr.game.v1.ListGamesResponse\x12Q\n\nCommitSeed\x12 .kozyr.game.v1.CommitSeedRequest\x1a!.kozyr.game.v1.CommitSeedResponse\x12Q\n\nRevealSeed\x12 .kozyr.game.v1.RevealSeedRequest\x1a!.kozyr.game.v1.RevealSeedResponse\x12Q\n\nSubmitMove\x12 .kozyr.game.v1.SubmitMoveRequest\x1a!.kozyr.game.v1.SubmitMoveResponse\x12N\n\tLeaveGame\x12\x1f.kozyr.game.v1.LeaveGameRequest\x1a .kozyr.game.v1.LeaveGameResponse\x12W\n\x0cReturnToSeat\x12\".kozyr.game.v1.ReturnToSeatRequest\x1a#.kozyr.game.v1.ReturnToSeatResponse\x12H\n\x07GetHint\x12\x1d.kozyr.game.v1.GetHintRequest\x1a\x1e.kozyr.game.v1.GetHintResponse\x12P\n\tWatchGame\x12\x1f.kozyr.game.v1.WatchGameRequest\x1a .kozyr.game.v1.WatchGameResponse0\x01\x12S\n\nGetReceipt\x12 .kozyr.game.v1.GetReceiptRequest\x1a!.kozyr.game.v1.GetReceiptResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kozyr.game.v1.game_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GAMEOUTCOME']._serialized_start=3085
-  _globals['_GAMEOUTCOME']._serialized_end=3224
+  _globals['_GAMEOUTCOME']._serialized_start=3136
+  _globals['_GAMEOUTCOME']._serialized_end=3275
   _globals['_SEATSETUP']._serialized_start=131
   _globals['_SEATSETUP']._serialized_end=244
   _globals['_CREATEGAMEREQUEST']._serialized_start=247
@@ -53,47 +53,47 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTGAMESREQUEST']._serialized_start=930
   _globals['_LISTGAMESREQUEST']._serialized_end=1144
   _globals['_GAMESUMMARY']._serialized_start=1147
-  _globals['_GAMESUMMARY']._serialized_end=1526
-  _globals['_LISTGAMESRESPONSE']._serialized_start=1528
-  _globals['_LISTGAMESRESPONSE']._serialized_end=1615
-  _globals['_COMMITSEEDREQUEST']._serialized_start=1617
-  _globals['_COMMITSEEDREQUEST']._serialized_end=1687
-  _globals['_COMMITSEEDRESPONSE']._serialized_start=1689
-  _globals['_COMMITSEEDRESPONSE']._serialized_end=1773
-  _globals['_REVEALSEEDREQUEST']._serialized_start=1775
-  _globals['_REVEALSEEDREQUEST']._serialized_end=1845
-  _globals['_REVEALSEEDRESPONSE']._serialized_start=1847
-  _globals['_REVEALSEEDRESPONSE']._serialized_end=1884
-  _globals['_SUBMITMOVEREQUEST']._serialized_start=1886
-  _globals['_SUBMITMOVEREQUEST']._serialized_end=1991
-  _globals['_SUBMITMOVERESPONSE']._serialized_start=1993
-  _globals['_SUBMITMOVERESPONSE']._serialized_end=2052
-  _globals['_LEAVEGAMEREQUEST']._serialized_start=2054
-  _globals['_LEAVEGAMEREQUEST']._serialized_end=2109
-  _globals['_LEAVEGAMERESPONSE']._serialized_start=2111
-  _globals['_LEAVEGAMERESPONSE']._serialized_end=2169
-  _globals['_RETURNTOSEATREQUEST']._serialized_start=2171
-  _globals['_RETURNTOSEATREQUEST']._serialized_end=2229
-  _globals['_RETURNTOSEATRESPONSE']._serialized_start=2231
-  _globals['_RETURNTOSEATRESPONSE']._serialized_end=2292
-  _globals['_GETHINTREQUEST']._serialized_start=2294
-  _globals['_GETHINTREQUEST']._serialized_end=2381
-  _globals['_GETHINTRESPONSE']._serialized_start=2383
-  _globals['_GETHINTRESPONSE']._serialized_end=2505
-  _globals['_WATCHGAMEREQUEST']._serialized_start=2507
-  _globals['_WATCHGAMEREQUEST']._serialized_end=2564
-  _globals['_SNAPSHOT']._serialized_start=2566
-  _globals['_SNAPSHOT']._serialized_end=2637
-  _globals['_STEP']._serialized_start=2640
-  _globals['_STEP']._serialized_end=2773
-  _globals['_HEARTBEAT']._serialized_start=2775
-  _globals['_HEARTBEAT']._serialized_end=2803
-  _globals['_WATCHGAMERESPONSE']._serialized_start=2806
-  _globals['_WATCHGAMERESPONSE']._serialized_end=3007
-  _globals['_GETRECEIPTREQUEST']._serialized_start=3009
-  _globals['_GETRECEIPTREQUEST']._serialized_end=3045
-  _globals['_GETRECEIPTRESPONSE']._serialized_start=3047
-  _globals['_GETRECEIPTRESPONSE']._serialized_end=3082
-  _globals['_GAMESERVICE']._serialized_start=3227
-  _globals['_GAMESERVICE']._serialized_end=4219
+  _globals['_GAMESUMMARY']._serialized_end=1577
+  _globals['_LISTGAMESRESPONSE']._serialized_start=1579
+  _globals['_LISTGAMESRESPONSE']._serialized_end=1666
+  _globals['_COMMITSEEDREQUEST']._serialized_start=1668
+  _globals['_COMMITSEEDREQUEST']._serialized_end=1738
+  _globals['_COMMITSEEDRESPONSE']._serialized_start=1740
+  _globals['_COMMITSEEDRESPONSE']._serialized_end=1824
+  _globals['_REVEALSEEDREQUEST']._serialized_start=1826
+  _globals['_REVEALSEEDREQUEST']._serialized_end=1896
+  _globals['_REVEALSEEDRESPONSE']._serialized_start=1898
+  _globals['_REVEALSEEDRESPONSE']._serialized_end=1935
+  _globals['_SUBMITMOVEREQUEST']._serialized_start=1937
+  _globals['_SUBMITMOVEREQUEST']._serialized_end=2042
+  _globals['_SUBMITMOVERESPONSE']._serialized_start=2044
+  _globals['_SUBMITMOVERESPONSE']._serialized_end=2103
+  _globals['_LEAVEGAMEREQUEST']._serialized_start=2105
+  _globals['_LEAVEGAMEREQUEST']._serialized_end=2160
+  _globals['_LEAVEGAMERESPONSE']._serialized_start=2162
+  _globals['_LEAVEGAMERESPONSE']._serialized_end=2220
+  _globals['_RETURNTOSEATREQUEST']._serialized_start=2222
+  _globals['_RETURNTOSEATREQUEST']._serialized_end=2280
+  _globals['_RETURNTOSEATRESPONSE']._serialized_start=2282
+  _globals['_RETURNTOSEATRESPONSE']._serialized_end=2343
+  _globals['_GETHINTREQUEST']._serialized_start=2345
+  _globals['_GETHINTREQUEST']._serialized_end=2432
+  _globals['_GETHINTRESPONSE']._serialized_start=2434
+  _globals['_GETHINTRESPONSE']._serialized_end=2556
+  _globals['_WATCHGAMEREQUEST']._serialized_start=2558
+  _globals['_WATCHGAMEREQUEST']._serialized_end=2615
+  _globals['_SNAPSHOT']._serialized_start=2617
+  _globals['_SNAPSHOT']._serialized_end=2688
+  _globals['_STEP']._serialized_start=2691
+  _globals['_STEP']._serialized_end=2824
+  _globals['_HEARTBEAT']._serialized_start=2826
+  _globals['_HEARTBEAT']._serialized_end=2854
+  _globals['_WATCHGAMERESPONSE']._serialized_start=2857
+  _globals['_WATCHGAMERESPONSE']._serialized_end=3058
+  _globals['_GETRECEIPTREQUEST']._serialized_start=3060
+  _globals['_GETRECEIPTREQUEST']._serialized_end=3096
+  _globals['_GETRECEIPTRESPONSE']._serialized_start=3098
+  _globals['_GETRECEIPTRESPONSE']._serialized_end=3133
+  _globals['_GAMESERVICE']._serialized_start=3278
+  _globals['_GAMESERVICE']._serialized_end=4270
 # @@protoc_insertion_point(module_scope)

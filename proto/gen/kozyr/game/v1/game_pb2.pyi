@@ -361,6 +361,7 @@ class GameSummary(_message.Message):
     ENDED_TIME_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
+    ARCHIVED_TIME_FIELD_NUMBER: _builtins.int
     game_id: _builtins.str
     """The game's id."""
     table_id: _builtins.str
@@ -393,6 +394,10 @@ class GameSummary(_message.Message):
     def result(self) -> _view_pb2.Result:
         """How it came out; absent while it runs."""
 
+    @_builtins.property
+    def archived_time(self) -> _timestamp_pb2.Timestamp:
+        """When its log was archived and taken away from here; then only its id and version are known."""
+
     def __init__(
         self,
         *,
@@ -407,10 +412,11 @@ class GameSummary(_message.Message):
         ended_time: _timestamp_pb2.Timestamp | None = ...,
         result: _view_pb2.Result | None = ...,
         outcome: Global___GameOutcome.ValueType = ...,
+        archived_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_time", b"ended_time", "opened_time", b"opened_time", "result", b"result"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["archived_time", b"archived_time", "ended_time", b"ended_time", "opened_time", b"opened_time", "result", b"result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_time", b"ended_time", "game_id", b"game_id", "opened_time", b"opened_time", "outcome", b"outcome", "result", b"result", "rules", b"rules", "seats", b"seats", "stage", b"stage", "table_id", b"table_id", "variant", b"variant", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived_time", b"archived_time", "ended_time", b"ended_time", "game_id", b"game_id", "opened_time", b"opened_time", "outcome", b"outcome", "result", b"result", "rules", b"rules", "seats", b"seats", "stage", b"stage", "table_id", b"table_id", "variant", b"variant", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

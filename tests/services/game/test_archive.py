@@ -1,0 +1,186 @@
+"""A month that has passed leaves as files, and what it was can still be shown and proven."""
+
+import json
+from base64 import b64decode
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kozyr.game.v1 import audit_pb2, game_pb2
+from pydantic import SecretStr
+
+from services.game.server import FOLDERS
+from services.kernel.errors import Kind, Refused
+from tests import postgres
+from tests.services.game.past import Past, Terminal, id_of, make_partitions, months_ago
+from tests.services.game.system import new_id, setup, system
+from tests.services.game.test_proving import covered
+from tests.services.game.test_receipts import receipt
+
+MONTH = months_ago(4)
+
+
+@asynccontextmanager
+async def past(folder: Path, url: str | None = None) -> AsyncIterator[tuple[Past, Terminal]]:
+    """A house in which games of a month that has passed were played."""
+    given: dict[str, Any] = {"checkpoint_ms": 100, "audit_workers": 1}
+    if url is not None:
+        service = await postgres.migrated(url, FOLDERS)
+        await make_partitions(url, MONTH)
+        given["game_database_url"] = SecretStr(service)
+    async with system(folder / "data", **given) as house:
+        terminal = Terminal(folder / "data")
+        terminal.lead_to(house)
+        yield Past(house, MONTH), terminal
+
+
+async def told(terminal: Terminal, game: str, folder: Path) -> tuple[str, ...]:
+    """Everything that is told of a game out of an archive."""
+    return (
+        await terminal.said("replay", game, "--json", "--archive", folder),
+        await terminal.said("export", game, "--archive", folder),
+    )
+
+
+async def test_an_archived_game_is_told_as_before(tmp_path: Path) -> None:
+    """Octet by octet, out of files that a running service's database was read for; equal logs make
+    equal files; and files that were there are kept."""
+    folder, again = tmp_path / "archive", tmp_path / "again"
+    async with past(tmp_path) as (scene, terminal):
+        await scene.play()
+        before = {game: await scene.told(game) for game in [*scene.games, scene.left]}
+        said = await terminal.said("archive", "write", "--month", MONTH, folder)
+        assert f"{MONTH}, 5 games, 1 disputes" in said
+        await terminal.said("archive", "write", "--month", MONTH, again)
+    for file in folder.iterdir():
+        assert (again / file.name).read_bytes() == file.read_bytes()
+    kept = {file.name: file.stat().st_mtime_ns for file in folder.glob("logs*")}
+    await terminal.said("archive", "write", "--month", MONTH, folder)
+    assert {file.name: file.stat().st_mtime_ns for file in folder.glob("logs*")} == kept
+    assert (await terminal.said("archive", "verify", folder)).startswith(f"ok {folder}: {MONTH}, ")
+    for game, was in before.items():
+        assert await told(terminal, game, folder) == was
+        assert await terminal.said("verify", game, "--archive", folder)
+        log = json.loads(await terminal.said("export", game, "--log", "--archive", folder))
+        rows = json.loads(was[1])["receipt"]["rows"]
+        assert [b64decode(each["hash"]).hex() for each in log["events"]] == [
+            r["hash"] for r in rows
+        ]
+        assert log["events"][0]["secret"] is None
+    code, text = await terminal.run("replay", scene.tombstone, "--archive", folder)
+    assert (code, "it has no receipt" in text) == (1, True)
+    code, text = await terminal.run("export", new_id(), "--archive", folder)
+    assert (code, "there is no" in text) == (1, True)
+
+
+async def test_what_is_not_finished_keeps_its_month(tmp_path: Path) -> None:
+    """A running game, an open dispute, a month that is not over: each is named, nothing is
+    written."""
+    folder = tmp_path / "archive"
+    async with past(tmp_path) as (scene, terminal):
+        request = setup("durak", 2, 0)
+        request.game_id = scene.left = id_of(MONTH)
+        scene.players = [seat.player_id for seat in request.seats]
+        await scene.house.open(request)
+        writing = ("archive", "write", "--month", MONTH, folder)
+        code, text = await terminal.run(*writing)
+        assert code == 1
+        assert f"GAME_RUNNING {scene.left}" in text
+        await scene.end()
+        await scene.complain(ruled=False)
+        code, text = await terminal.run(*writing)
+        assert code == 1
+        assert f"DISPUTE_OPEN {scene.dispute}" in text
+        operator = scene.house.operator
+        await operator.call(operator.audits.ResolveDispute, scene.ruling())
+        await covered(scene.house, scene.left)
+        for month, reason in ((months_ago(0), "MONTH_NOT_OVER"), (months_ago(2), "there is no")):
+            code, text = await terminal.run("archive", "write", "--month", month, folder)
+            assert (code, reason in text) == (1, True)
+        assert not folder.exists()
+        code, text = await terminal.run("archive", "write", "--month", "2026-13", folder)
+        assert code == 2
+
+
+async def test_a_month_leaves_the_database_and_comes_back(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the service runs: every question about a game of the month is answered with the month,
+    no audit finds anything wrong, and the files tell what the service told."""
+    folder = tmp_path / "archive"
+    monkeypatch.setenv("KOZYR_GAME_DATABASE_URL", postgres_url)
+    async with past(tmp_path, postgres_url) as (scene, terminal):
+        await scene.play()
+        game = scene.games[1]
+        before = await scene.told(game)
+        detach = ("archive", "detach", "--month", MONTH, folder)
+        code, text = await terminal.run(*detach)
+        assert (code, "WRONG" in text) == (1, True)  # there is no archive yet
+        await terminal.said("archive", "write", "--month", MONTH, folder)
+        code, text = await terminal.run(*detach, "--keep", "9")
+        assert (code, "is to be kept" in text) == (1, True)
+        extra = await scene.bots("durak", 2)
+        code, text = await terminal.run(*detach)
+        assert (code, f"{extra}: is not in the archive" in text) == (1, True)
+        await covered(scene.house, extra)
+        await terminal.said("archive", "write", "--month", MONTH, folder)
+        assert f"{MONTH}: detached" in await terminal.said(*detach)
+        assert "detached already" in await terminal.said(*detach)
+        await answered_with_the_month(scene)
+        assert f"{len(scene.all) + 1} of them are archived" in await terminal.said("audit", "--all")
+        assert (await terminal.said("audit", game)).startswith(f"archived {game}")
+        assert await told(terminal, game, folder) == before
+        attach = ("archive", "attach", "--month", MONTH)
+        assert "attached again" in await terminal.said(*attach)
+        assert "is here" in await terminal.said(*attach)
+        assert await scene.told(game) == before
+        assert "archived" not in await terminal.said("audit", "--all")
+        await terminal.said(*detach)
+        drop = ("archive", "drop", "--month", MONTH, folder)
+        assert "are dropped" in await terminal.said(*drop)
+        assert "are dropped" in await terminal.said(*drop)
+        code, text = await terminal.run(*attach)
+        assert (code, "from a dump first" in text) == (1, True)
+        await answered_with_the_month(scene)
+        assert "archived" in await terminal.said("audit", "--all")
+        assert await told(terminal, game, folder) == before
+        later = await scene.house.open(people=0, bots=2)
+        assert (await scene.house.operator.view(later.game_id)).game_id == later.game_id
+
+
+async def answered_with_the_month(scene: Past) -> None:
+    """What players and operators are told of games that left, and of one that never was."""
+    house, never = scene.house, id_of(MONTH)
+    player, operator, lobby = house.game(scene.players[0]), house.operator, house.lobby
+    request = setup("durak", 0, 2)
+    request.game_id = never
+    dispute = audit_pb2.GetDisputeRequest(dispute_id=scene.dispute)
+    asked: list[Callable[[], Awaitable[Any]]] = [
+        partial(lobby.call, lobby.games.CreateGame, request),
+        partial(operator.call, operator.audits.GetDispute, dispute),
+    ]
+    for game in (scene.games[0], scene.left, never):
+        complaint = audit_pb2.OpenDisputeRequest(
+            request_id=new_id(), game_id=game, complaint="Too late."
+        )
+        asked += [
+            partial(receipt, operator, game),
+            partial(receipt, player, game),
+            partial(scene.told, game),
+            partial(player.call, player.audits.OpenDispute, complaint),
+        ]
+    for ask in asked:
+        with pytest.raises(Refused) as refused:
+            await ask()
+        found = refused.value
+        assert (found.kind, found.reason) == (Kind.NOT_FOUND, "GAME_ARCHIVED"), ask
+        assert found.facts["month"] == str(MONTH)
+    listed = await player.call(player.games.ListGames, game_pb2.ListGamesRequest())
+    assert [game.game_id for game in listed.games] == [scene.left]
+    assert listed.games[0].HasField("archived_time")
+    disputes = await operator.call(operator.audits.ListDisputes, audit_pb2.ListDisputesRequest())
+    assert not disputes.disputes
+    assert str((await covered(scene.house, scene.left)).game_id) == scene.left
