@@ -58,8 +58,9 @@ async def obstacles(
         if month >= present:
             return [Obstacle(None, "MONTH_NOT_OVER", f"{month} is not over")]
         found = await _running(connection, month)
-        found += await _undone(connection, month)
-        found += await _uncovered(connection, month)
+        runs = {each.stream for each in found}  # which says all else of them
+        others = [*await _undone(connection, month), *await _uncovered(connection, month)]
+        found += [each for each in others if each.stream not in runs]
     if not leave_claims:
         found += await _claims(engine, store, month)
     return sorted(found, key=lambda each: (each.stream or UUID(int=0), each.reason))

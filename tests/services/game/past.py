@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import re
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ from tests.services.game.test_receipts import receipt
 from tests.services.game.test_service import settled
 
 NUMBERS = count(1)
+ARCHIVE = "archive/2026-07"
+ID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 def months_ago(number: int) -> Month:
@@ -142,9 +145,10 @@ class Past:
 
 @dataclass(frozen=True)
 class Terminal:
-    """The command line against one data folder."""
+    """The command line against one data folder, and all that was typed and said."""
 
     folder: Path
+    typed: list[tuple[str, str]] = field(default_factory=list)
 
     def lead_to(self, house: System) -> None:
         """Leave the addresses of a running house where commands look."""
@@ -157,7 +161,9 @@ class Terminal:
         with capture_logs(), redirect_stdout(said), redirect_stderr(said):
             code = main([*map(str, words), "--data", str(self.folder)])
         said.seek(0)
-        return code, said.read()
+        text = said.read()
+        self.typed.append((f"kozyr {' '.join(map(str, words))}", text))
+        return code, text
 
     async def run(self, *words: Any) -> tuple[int, str]:
         """The same while a house runs in this loop."""
@@ -168,3 +174,17 @@ class Terminal:
         code, text = await self.run(*words)
         assert code == 0, f"{words}: {text}"
         return text
+
+    def shapes(self, folder: Path) -> set[tuple[str, str]]:
+        """What was typed and said, the archive's folder named as the guide names it."""
+        return {
+            (shape(typed.replace(str(folder), ARCHIVE)), shape(said.replace(str(folder), ARCHIVE)))
+            for typed, said in self.typed
+        }
+
+
+def shape(text: str) -> str:
+    """A text without what differs from run to run: ids, keys, digests, numbers, room."""
+    lines = (" ".join(line.split()) for line in text.strip().splitlines())
+    plain = re.sub(ID, "ID", "\n".join(lines))
+    return re.sub(r"\d+", "0", re.sub(r"\b[0-9a-f]{16,}\b", "OCTETS", plain))

@@ -1,6 +1,7 @@
 """A month that has passed leaves as files, and what it was can still be shown and proven."""
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,12 +16,29 @@ from pydantic import SecretStr
 from services.game.server import FOLDERS
 from services.kernel.errors import Kind, Refused
 from tests import postgres
-from tests.services.game.past import Past, Terminal, id_of, make_partitions, months_ago
+from tests.services.game.past import (
+    Past,
+    Terminal,
+    id_of,
+    make_partitions,
+    months_ago,
+    shape,
+)
 from tests.services.game.system import new_id, setup, system
 from tests.services.game.test_proving import covered
 from tests.services.game.test_receipts import receipt
 
 MONTH = months_ago(4)
+GUIDE = Path(__file__).parents[3] / "deploy" / "README.md"
+
+
+def documented(wanted: Callable[[str], bool]) -> set[tuple[str, str]]:
+    """The commands of the operators' guide with such answers, without what differs."""
+    section = GUIDE.read_text("utf-8").partition("\n## Retention and archive\n")[2]
+    shown = re.findall(r"^    \$ (kozyr .*)\n((?:    .+\n)+)", section, re.MULTILINE)
+    found = {(shape(command), shape(answer)) for command, answer in shown if wanted(answer)}
+    assert found
+    return found
 
 
 @asynccontextmanager
@@ -101,6 +119,7 @@ async def test_what_is_not_finished_keeps_its_month(tmp_path: Path) -> None:
             code, text = await terminal.run("archive", "write", "--month", month, folder)
             assert (code, reason in text) == (1, True)
         assert not folder.exists()
+        assert documented(lambda answer: "WRONG" in answer) <= terminal.shapes(folder)
         code, text = await terminal.run("archive", "write", "--month", "2026-13", folder)
         assert code == 2
 
@@ -127,11 +146,14 @@ async def test_a_month_leaves_the_database_and_comes_back(
         assert (code, f"{extra}: is not in the archive" in text) == (1, True)
         await covered(scene.house, extra)
         await terminal.said("archive", "write", "--month", MONTH, folder)
+        await terminal.said("archive", "verify", folder)
         assert f"{MONTH}: detached" in await terminal.said(*detach)
         assert "detached already" in await terminal.said(*detach)
         await answered_with_the_month(scene)
         assert f"{len(scene.all) + 1} of them are archived" in await terminal.said("audit", "--all")
         assert (await terminal.said("audit", game)).startswith(f"archived {game}")
+        checked = await terminal.said("verify", game, "--archive", folder)
+        assert checked.startswith(f"ok {game}: durak")
         assert await told(terminal, game, folder) == before
         attach = ("archive", "attach", "--month", MONTH)
         assert "attached again" in await terminal.said(*attach)
@@ -147,6 +169,7 @@ async def test_a_month_leaves_the_database_and_comes_back(
         await answered_with_the_month(scene)
         assert "archived" in await terminal.said("audit", "--all")
         assert await told(terminal, game, folder) == before
+        assert documented(lambda answer: "WRONG" not in answer) <= terminal.shapes(folder)
         later = await scene.house.open(people=0, bots=2)
         assert (await scene.house.operator.view(later.game_id)).game_id == later.game_id
 
