@@ -19,8 +19,7 @@ from engines.records import maker
 from services.kernel.decider import Decider, fold
 from services.kernel.envelope import Append, Appended, Plan, Recorded, appends
 from services.kernel.errors import Kind, Refused, invalid, precondition, unavailable
-from services.runtime import traces
-from services.runtime.status import archived, damaged
+from services.runtime import status, traces
 from services.runtime.store.api import (
     Archived,
     Conflict,
@@ -423,7 +422,7 @@ def _refused(error: Exception) -> Refused | None:
     """What a caller is told of an error of the store; None where it is none."""
     match error:
         case Archived():
-            return archived(error)
+            return status.archived(error)
         case StoreUnavailable():
             log.warning("store_unavailable", problem=str(error))
             return unavailable("STORE_UNAVAILABLE", "The database does not answer.")
@@ -435,8 +434,7 @@ def _refused(error: Exception) -> Refused | None:
                 retry_after_ms=200,
             )
         case RequestReused():
-            problem = "was used before for another request"
-            return invalid("request_id", problem, "REQUEST_ID_REUSED")
+            return invalid("request_id", "was used before for another request", "REQUEST_ID_REUSED")
         case Late():
             return precondition("DEADLINE_PASSED", "The time for this is over.")
         case Damaged():
@@ -447,6 +445,6 @@ def _refused(error: Exception) -> Refused | None:
                 problem=error.problem,
                 exc_info=error,
             )
-            return damaged(error)
+            return status.damaged(error)
         case _:
             return None
