@@ -146,7 +146,7 @@ async def test_folders_are_versioned_apart(database_url: str, tmp_path: Path) ->
             for name in (version_table(migrations.FOLDER), version_table(wallet))
         ]
     await close_engine(engine)
-    assert versions == ["0005", "0002"]
+    assert versions == ["0006", "0002"]
 
 
 async def test_a_migration_that_fails_leaves_nothing(database_url: str, tmp_path: Path) -> None:
