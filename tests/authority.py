@@ -78,8 +78,11 @@ class Authority:
         swap(folder, names[0], self.files(*names, trusting=trusting, days=days))
         return given(folder / names[0])
 
-    def lay_all(self, folder: Path) -> dict[str, dict[str, str]]:
+    def lay_all(
+        self, folder: Path, trusting: Sequence["Authority"] = ()
+    ) -> dict[str, dict[str, str]]:
         """Certificates for the four services and operators; the variables of each."""
-        for name in (*SERVICES, OPERATORS):
-            self.lay(folder, name, *([f"{name}-headless"] if name in SERVICES else []))
+        for name in SERVICES:
+            self.lay(folder, name, f"{name}-headless", trusting=trusting)
+        self.lay(folder, OPERATORS, trusting=trusting)
         return {name: variables(folder / name) for name in (*SERVICES, OPERATORS)}

@@ -1,11 +1,11 @@
 """Players come through a real Envoy with the configuration that is deployed: gRPC and gRPC-Web."""
 
 import asyncio
+import itertools
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -29,77 +29,25 @@ from services.runtime.identity import EDGE
 from services.runtime.jwks import key_set
 from services.runtime.keys import PLAYERS, key_id, load_private, load_public, make_next
 from services.runtime.tokens import AUDIENCE
-from tests.authority import OPERATORS, Authority, given, swap, variables
+from tests.authority import OPERATORS, Authority, given, swap
 from tests.cli.talking import run, talk
 from tests.deploy.edges import HEALTH
-from tests.deploy.envoy import PROXIED, Browser, Edge, Refusal, certificate, edge
+from tests.deploy.envoy import PROXIED, Browser, certificate, edge
 from tests.deploy.faults import pod
 from tests.deploy.objects import objects_of
-from tests.e2e.house import Answer, House, house
-from tests.rpcs import path, rpcs
+from tests.deploy.scene import Code, Scene, believe, by_operators, named, opened, through_the_edge
+from tests.e2e.house import Answer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-Code = grpc.StatusCode
 SECONDS = 20.0
 NOBODY = "0198c0de-0000-7000-8000-000000000000"
-
-
-def named(name: str) -> str:
-    """The path of the RPC of this name."""
-    return next(path(method) for _, method in rpcs() if method.name == name)
-
-
-class Outside(House):
-    """Whoever reaches the house through the edge alone."""
-
-    def __init__(self, inside: House, edge: Edge) -> None:
-        super().__init__(inside.stack)
-        self.edge = edge
-
-    def channel(self, service: str) -> grpc.aio.Channel:
-        """A connection to the edge, whatever service is meant."""
-        if service not in self._channels:
-            trusted = grpc.ssl_channel_credentials(self.edge.trusted)
-            self._channels[service] = grpc.aio.secure_channel(self.edge.address, trusted)
-        return self._channels[service]
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """The four services with an edge before them."""
-
-    inside: House
-    outside: Outside
-    authority: Authority
-
-    async def by_grpc(self, name: str, request: Any, token: str | None = None) -> Answer:
-        """A call by gRPC."""
-        service = next(service for service, method in rpcs() if method.name == name)
-        return await self.outside.send(service, name, request, token)
-
-    async def by_web(self, name: str, request: Any, token: str | None = None) -> Answer:
-        """The same call by gRPC-Web."""
-        browser = Browser(self.outside.edge, token)
-        try:
-            return Answer(Code.OK, await asyncio.to_thread(browser.call, named(name), request))
-        except Refusal as refusal:
-            code = next(code for code in Code if code.value[0] == refusal.code)
-            return Answer(code, text=refusal.status.message, status=refusal.status)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
     """One system, whose services speak TLS, and one edge for all tests here."""
-    folder, authority = tmp_path_factory.mktemp("edge"), Authority()
-    told = {"KOZYR_TRUSTED_PROXIES": "127.0.0.0/8", "KOZYR_KEY_REREAD_MS": "100"}
-    async with house(folder / "data", authority, **told) as inside:
-        jwks = key_set(load_public(inside.stack.settings.keys()), PLAYERS)
-        (folder / "envoy").mkdir()
-        own = authority.files(EDGE)
-        async with edge(folder / "envoy", inside.stack.ports, jwks, own) as before:
-            outside = Outside(inside, before)
-            yield Scene(inside, outside, authority)
-            await outside.close()
+    async with opened(tmp_path_factory.mktemp("edge")) as made:
+        yield made
 
 
 WAYS = pytest.mark.parametrize("way", ["by_grpc", "by_web"])
@@ -148,21 +96,6 @@ async def test_a_player_plays_through_the_edge(scene: Scene, way: str) -> None:
     assert first.snapshot.view.game_id == game
     answer = await ask("GetAccount", wallet_pb2.GetAccountRequest(account_id=player), token)
     assert answer.code is Code.OK, answer
-
-
-def by_operators(scene: Scene, home: Path) -> dict[str, str]:
-    """What a command is told to call the services from inside."""
-    data = scene.inside.stack.data
-    told = {"KOZYR_DATA": str(data), "KOZYR_HOME": str(home)}
-    return told | variables(data / "tls" / OPERATORS)
-
-
-def through_the_edge(scene: Scene, home: Path) -> dict[str, str]:
-    """What a command is told to call them as players do."""
-    edge = scene.outside.edge
-    addresses = {f"KOZYR_{name.upper()}_ADDRESS": edge.address for name in PROXIED}
-    trusted = str(edge.folder / "tls" / "tls.crt")
-    return {"KOZYR_HOME": str(home), "KOZYR_TLS_CA_FILE": trusted} | addresses
 
 
 @pytest.mark.parametrize("way", [by_operators, through_the_edge])
@@ -411,6 +344,39 @@ async def test_the_certificate_is_exchanged_while_the_edge_runs(scene: Scene) ->
                 break
             await asyncio.sleep(0.1)
     assert answer.code is Code.OK
+
+
+async def test_an_authority_is_exchanged_while_players_come(scene: Scene) -> None:
+    """Step by step on every process, Envoy among them, as the guide says: no call fails, from
+    outside or from one service to another, and in the end only the new one is believed."""
+    new, place, edge = Authority(), scene.inside.stack.data / "tls", scene.outside.edge
+    failed: list[Answer] = []
+
+    async def come() -> None:
+        for number in itertools.count():
+            request = identity_pb2.SignUpRequest(request_id=f"authority-{number:08}")
+            request.display_name = "Nino"
+            answer = await scene.by_grpc("SignUp", request)
+            failed.extend([answer] if answer.code is not Code.OK else [])
+            await asyncio.sleep(0.1)
+
+    coming = asyncio.create_task(come())
+    old, both = scene.authority, [scene.authority, new]
+    for by, trusting, seen in ((old, both, both), (new, both, [new]), (new, [new], [new])):
+        by.lay_all(place, trusting)
+        inside = by.files(EDGE, trusting=trusting)
+        swap(edge.folder, "inside", inside)
+        number = x509.load_pem_x509_certificate(inside["tls.crt"]).serial_number
+        visitor = new.files(OPERATORS, trusting=seen)
+        async with asyncio.timeout(SECONDS):
+            while edge.shows().count(number) < len(PROXIED) or not await believe(scene, visitor):
+                await asyncio.sleep(0.1)
+        assert not coming.done()
+    async with asyncio.timeout(SECONDS):
+        while await believe(scene, old.files(OPERATORS, trusting=[new])):
+            await asyncio.sleep(0.1)
+    coming.cancel()
+    assert failed == []
 
 
 async def test_the_edge_asks_its_callers_to_leave_before_it_ends(scene: Scene) -> None:
