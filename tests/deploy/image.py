@@ -2,11 +2,13 @@
 
 `ROOT` is the image's file system (`buildah mount`, `podman image mount`); only root can run this.
 PostgreSQL is migrated by the image and the four services are run from it, each as process 1 of its
-own process namespace, as user 10001, on a root that cannot be written, with keys mounted. A player
-plays a game of each kind with bots; then every service is told to stop. Raises AssertionError.
+own process namespace, as user 10001, on a root that cannot be written, with keys and certificates
+mounted: they speak TLS. A player plays a game of each kind with bots; then every service is told to
+stop. The image's bill of materials is there and whole. Raises AssertionError.
 """
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -23,11 +25,16 @@ from services.client.player import Player
 from services.runtime.keys import ensure_keys
 from services.runtime.settings import SERVICES
 from tests import postgres
+from tests.authority import OPERATORS, Authority, variables
+from tests.authority import given as given_by
+from tests.deploy.supply import LOCKED, amiss, locked
 from tests.e2e.house import play_out, rules, start
 
 STORED = ("lobby", "game", "wallet")
 USER = 10_001
 READY_SECONDS = 60.0
+KEYS = Path("/run/kozyr/keys")
+"""Where they are mounted, which `INSIDE` does."""
 INSIDE = """
 set -eu
 mount --bind "$1" "$1"
@@ -85,7 +92,8 @@ async def served(
     try:
         for name in SERVICES:
             words, log = ["serve", name], logs / name
-            running[name] = await start_inside(root, keys, words, given, log)
+            told = {**given, **certified(name)}
+            running[name] = await start_inside(root, keys, words, told, log)
         for name, process in running.items():
             assert await ready(process), (name, (logs / name).read_text())
         yield running
@@ -99,16 +107,25 @@ async def served(
                 process.kill()
 
 
+def certified(name: str) -> dict[str, str]:
+    """The variables by which a service finds its certificate; it lies beside the keys."""
+    return variables(KEYS / "tls" / name)
+
+
 async def check(root: Path, folder: Path) -> None:
     """Migrates, serves and plays; says what it saw."""
     keys, logs = folder / "keys", folder / "logs"
     ensure_keys(keys)
-    for path in (keys, *keys.iterdir()):
-        os.chown(path, USER, USER)
+    Authority().lay_all(keys / "tls")
+    for path in (keys, *keys.rglob("*")):
+        os.chown(path, USER, USER, follow_symlinks=False)
+    bill = json.loads((root / "opt" / "kozyr" / "sbom.json").read_text("utf-8"))
+    assert amiss(bill, locked(LOCKED.read_text("utf-8"))) == []
+    print(f"{len(bill['components'])} components in its bill of materials")
     logs.mkdir()
     ports = free_ports()
     urls = {name: postgres.create_database() for name in STORED}
-    given = {"KOZYR_KEY_FOLDER": "/run/kozyr/keys", "KOZYR_DATA_FOLDER": "/tmp"}
+    given = {"KOZYR_KEY_FOLDER": str(KEYS), "KOZYR_DATA_FOLDER": "/tmp"}
     given |= {"KOZYR_BOT_DELAY_MS": "0", "KOZYR_RATE_PER_SECOND": "1000"}
     for name, port in ports.items():
         given[f"KOZYR_{name.upper()}_LISTEN"] = f"{HOST}:{port}"
@@ -124,7 +141,8 @@ async def check(root: Path, folder: Path) -> None:
         for name, process in running.items():
             print(f"{name}: {identity(child(process.pid))}")
         settings = {f"{name}_address": f"{HOST}:{port}" for name, port in ports.items()}
-        player = Player(make_settings({"key_folder": keys, **settings}))
+        shown = given_by(keys / "tls" / OPERATORS)
+        player = Player(make_settings({"key_folder": keys, **settings, **shown}))
         await player.sign_up("Nino")
         for variant in ("azi", "durak", "rami"):
             _, game = await start(player, rules(variant, 3))
