@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from sqlalchemy import make_url
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.cli import witness
@@ -97,6 +99,12 @@ def run(arguments: argparse.Namespace) -> int:
                 return asyncio.run(_attach(where, arguments))
     except StoreUnavailable as refusal:
         raise Failure(f"the game database does not answer: {refusal}", UNREACHABLE) from None
+    except DBAPIError as error:
+        problem = type(error.orig).__name__
+        raise Failure(
+            f"a statement failed ({problem}): tables or rights are not this release's; run "
+            "`kozyr migrate game` with the owner's URL"
+        ) from None
 
 
 def _month(arguments: argparse.Namespace) -> Month:
@@ -110,8 +118,8 @@ def _month(arguments: argparse.Namespace) -> Month:
 async def _opened(where: Settings) -> AsyncIterator[AsyncEngine]:
     """The game database, beside the services that work on it."""
     url = where.database_url("game")
-    embedded = url.startswith("sqlite")
-    if embedded and not await asyncio.to_thread((where.data_folder / "game.db").exists):
+    embedded, file = url.startswith("sqlite"), Path(make_url(url).database or "")
+    if embedded and not await asyncio.to_thread(file.is_file):
         raise Failure("there is no game database; name it by KOZYR_GAME_DATABASE_URL or --data")
     engine = open_reader(url) if embedded else open_engine(url, patient=True)
     try:
@@ -125,10 +133,13 @@ async def _opened(where: Settings) -> AsyncIterator[AsyncEngine]:
 
 async def _write(where: Settings, arguments: argparse.Namespace) -> int:
     month, folder = _month(arguments), arguments.folder
-    key = load_private(where.keys() / "game.key")
+    try:
+        key, masters = load_private(where.keys() / "game.key"), master_keys(where)
+    except (OSError, ValueError) as error:
+        raise Failure(f"the key folder lacks a key of the game service: {error}") from None
     sizes = [size for size, _ in _exported(where, arguments.checkpoints)]
     async with _opened(where) as engine:
-        store = SqlStore(engine, master_keys(where), published=published)
+        store = SqlStore(engine, masters, published=published)
         async with read(engine) as connection:
             logs, _ = await counted(connection, month)
         found = await obstacles(engine, store, month, leave_claims=arguments.leave_claims)

@@ -74,7 +74,7 @@ async def _list(arguments: argparse.Namespace) -> int:
         (
             game.game_id,
             wire.NAMES.get(game.variant, "?"),
-            OUTCOME_NAMES.get(game.outcome) or STAGES.get(game.stage, "log damaged"),
+            OUTCOME_NAMES.get(game.outcome) or STAGES.get(game.stage, _unread(game)),
             game.version,
             when(game.opened_time),
             ", ".join(names.get(seat.player_id, "?") for seat in game.seats),
@@ -86,3 +86,8 @@ async def _list(arguments: argparse.Namespace) -> int:
         return FINE
     show(grid(("game", "kind", "stage", "events", "opened (UTC)", "seats"), rows))
     return FINE
+
+
+def _unread(game: game_pb2.GameSummary) -> str:
+    """Why nothing is told of a game but its id."""
+    return "archived" if game.HasField("archived_time") else "log damaged"

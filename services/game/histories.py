@@ -1,6 +1,7 @@
 """HistoryService: one method for each RPC."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kozyr.game.v1 import game_pb2, history_pb2, history_pb2_grpc
@@ -10,11 +11,12 @@ from services.game.games import Games
 from services.game.model import State
 from services.game.shares import Share, Shares, missing
 from services.game.viewers import seat_of
-from services.kernel.errors import precondition
+from services.kernel.errors import Refused, precondition
 from services.runtime import validate
 from services.runtime.call import caller, note, player, whose
 from services.runtime.moments import timestamp
 from services.runtime.slices import each
+from services.runtime.status import ARCHIVED
 
 VERSION_MAX = 2**63 - 1
 TOKEN_MAX = 64
@@ -84,15 +86,17 @@ class HistoryServicer(history_pb2_grpc.HistoryServiceServicer):
     ) -> AsyncIterator[history_pb2.ReplaySharedGameResponse]:
         """The steps of the game a link leads to."""
         _, state = await self._open(request.token)
-        rows = await self._games.rows(state.game_id, limit=state.version)
+        with _dateless():
+            rows = await self._games.rows(state.game_id, limit=state.version)
         async for step in each(shared.steps(audit.replay(rows))):
             yield step
 
     async def _open(self, token: str) -> tuple[Share, State]:
         share = await self._shares.opened(validate.text("token", token, high=TOKEN_MAX))
-        state = (await self._games.load(share.game, known=0)).state
-        if not state.ended:
-            state = (await self._games.load(share.game)).state
+        with _dateless():
+            state = (await self._games.load(share.game, known=0)).state
+            if not state.ended:
+                state = (await self._games.load(share.game)).state
         if not state.ended:  # a database that lost the game's end
             raise missing()
         return share, state
@@ -101,6 +105,15 @@ class HistoryServicer(history_pb2_grpc.HistoryServiceServicer):
         parsed = requests.game_id("game_id", game_id)
         note(game=game_id)
         return (await self._games.load(parsed)).state
+
+
+@contextmanager
+def _dateless() -> Iterator[None]:
+    """A link tells no dates, so neither does the refusal of one to a game that was archived."""
+    try:
+        yield
+    except Refused as refused:
+        raise (missing() if refused.reason == ARCHIVED else refused) from None
 
 
 def own_step(append: audit.Append, seat: int) -> game_pb2.Step:

@@ -144,6 +144,9 @@ class Archivist:
 
     async def _members(self, logs: Sequence[Covered]) -> list[tuple[Covered, str, bytes]]:
         """Some logs as they are packed; raises Failure for one that cannot be read."""
+        for log in logs:
+            if log.leaf is None or log.leaf >= self.checkpoint.size:
+                raise Failure(f"{log.stream}: went on meanwhile; run it again")
         proofs = await self._proofs(logs)
         made = []
         for log in logs:
@@ -179,7 +182,7 @@ class Archivist:
     def _sign(self, files: Sequence[File], games: int, disputes: int) -> Manifest:
         """Write the manifest, once what it names is there and nothing else."""
         named = {name for file in files for name in (file.data, file.index)}
-        for path in self.folder.glob(form.FILES):
+        for path in (*self.folder.glob(form.FILES), *self.folder.glob(".*.part")):
             if path.name not in named:
                 path.unlink()
         public = self.key.public_key()
@@ -241,6 +244,8 @@ def held(folder: Path) -> Iterator[None]:
             fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Failure(f"{folder}: another `kozyr archive` works in it") from None
+        except OSError as error:
+            raise Failure(f"{folder}: cannot be held for one alone: {error.strerror}") from None
         yield
     finally:
         os.close(at)

@@ -44,6 +44,8 @@ from services.runtime.streams import Streams
 NAME = "replay"
 SECONDS = 1.0
 EVENTS_A_MOVE = 2
+SIZED = 90
+"""So many games are measured one by one."""
 NEIGHBOURS = 20
 """The way to the root of a tree of a million leaves."""
 PLAYED = 12
@@ -62,6 +64,12 @@ SIZE_QUERY = (
     "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n "
     "ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relkind = 'r'"
 )
+
+KEPT_QUERY = (
+    "SELECT pg_total_relation_size('heads') + pg_total_relation_size('stream_keys') "
+    "+ pg_total_relation_size('tags')"
+)
+"""What stays of a game whose month has left, its leaves in the tree aside."""
 
 
 class Row(NamedTuple):
@@ -102,9 +110,12 @@ async def measure(effort: Effort, server_url: str, tell: Callable[[str], None]) 
             report.absolute["replay.disk_bytes_an_event"] = (
                 int(await plain.fetchval(SIZE_QUERY)) / events
             )
+            report.absolute["replay.kept_bytes_a_game"] = int(
+                await plain.fetchval(KEPT_QUERY)
+            ) / len(scripts)
             few = scripts[: max(len(SEATS), len(scripts) // PLAYED)]
             games = [await read_back(store, script) for script in few]
-            report.absolute |= await sizes(store, few)
+            report.absolute |= await sizes(store, scripts[:SIZED])
             await copy_plain(store, plain, games)
             statement = await plain.prepare(PLAIN_QUERY)
             works: dict[str, Work] = {

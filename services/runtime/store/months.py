@@ -17,6 +17,8 @@ from services.runtime.store.schema import archived_months
 
 YOUNG_MS = 28 * 86_400_000
 """A month leaves once another has passed after it: no stream as young as this is archived."""
+YEARS = (1970, 9998)
+"""The first and the last year whose months are named."""
 TIME_BITS = 80
 """What stands behind the milliseconds of an id."""
 
@@ -71,7 +73,7 @@ def parse_month(text: str) -> Month | None:
     except ValueError:
         return None
     month = Month(at.year, at.month)
-    return month if str(month) == text and month.year >= 1970 else None
+    return month if str(month) == text and YEARS[0] <= month.year <= YEARS[1] else None
 
 
 def month_of(stream: UUID) -> Month:

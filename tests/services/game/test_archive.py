@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kozyr.game.v1 import audit_pb2, game_pb2
+from kozyr.game.v1 import audit_pb2, game_pb2, history_pb2, history_pb2_grpc
+from kozyr.game.v1.view_pb2 import STAGE_FINISHED
 from pydantic import SecretStr
 
+from services.cli.archiving.removing import TABLES, Place
+from services.cli.main import INTERRUPTED
 from services.game.server import FOLDERS
 from services.kernel.errors import Kind, Refused
 from tests import postgres
@@ -27,6 +30,7 @@ from tests.services.game.past import (
 from tests.services.game.system import new_id, setup, system
 from tests.services.game.test_proving import covered
 from tests.services.game.test_receipts import receipt
+from tests.services.game.test_service import settled
 
 MONTH = months_ago(4)
 GUIDE = Path(__file__).parents[3] / "deploy" / "README.md"
@@ -133,12 +137,16 @@ async def test_a_month_leaves_the_database_and_comes_back(
     monkeypatch.setenv("KOZYR_GAME_DATABASE_URL", postgres_url)
     async with past(tmp_path, postgres_url) as (scene, terminal):
         await scene.play()
-        game = scene.games[1]
+        game, link = scene.games[1], await shared(scene)
         before = await scene.told(game)
         detach = ("archive", "detach", "--month", MONTH, folder)
         code, text = await terminal.run(*detach)
         assert (code, "WRONG" in text) == (1, True)  # there is no archive yet
+        monkeypatch.setenv("KOZYR_GAME_DATABASE_URL", postgres.as_service(postgres_url))
         await terminal.said("archive", "write", "--month", MONTH, folder)
+        code, text = await terminal.run(*detach)
+        assert (code, "only the role that owns the tables may" in text) == (1, True)
+        monkeypatch.setenv("KOZYR_GAME_DATABASE_URL", postgres_url)
         code, text = await terminal.run(*detach, "--keep", "9")
         assert (code, "is to be kept" in text) == (1, True)
         extra = await scene.bots("durak", 2)
@@ -147,9 +155,15 @@ async def test_a_month_leaves_the_database_and_comes_back(
         await covered(scene.house, extra)
         await terminal.said("archive", "write", "--month", MONTH, folder)
         await terminal.said("archive", "verify", folder)
+        await broken_off(terminal, detach, monkeypatch)
+        assert await scene.told(game) == before
+        present = await scene.house.open(people=0, bots=2)  # goes on meanwhile
         assert f"{MONTH}: detached" in await terminal.said(*detach)
         assert "detached already" in await terminal.said(*detach)
+        await settled(scene.house, len(scene.games) + 3)
+        assert (await scene.house.operator.view(present.game_id)).stage == STAGE_FINISHED
         await answered_with_the_month(scene)
+        assert await opened(scene, link) == "SHARE_NOT_FOUND"  # and no date
         assert f"{len(scene.all) + 1} of them are archived" in await terminal.said("audit", "--all")
         assert (await terminal.said("audit", game)).startswith(f"archived {game}")
         checked = await terminal.said("verify", game, "--archive", folder)
@@ -159,6 +173,7 @@ async def test_a_month_leaves_the_database_and_comes_back(
         assert "attached again" in await terminal.said(*attach)
         assert "is here" in await terminal.said(*attach)
         assert await scene.told(game) == before
+        assert await opened(scene, link) == ""
         assert "archived" not in await terminal.said("audit", "--all")
         await terminal.said(*detach)
         drop = ("archive", "drop", "--month", MONTH, folder)
@@ -172,6 +187,42 @@ async def test_a_month_leaves_the_database_and_comes_back(
         assert documented(lambda answer: "WRONG" not in answer) <= terminal.shapes(folder)
         later = await scene.house.open(people=0, bots=2)
         assert (await scene.house.operator.view(later.game_id)).game_id == later.game_id
+
+
+async def broken_off(
+    terminal: Terminal, detach: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A detaching that dies before its last table leaves everything as it was."""
+    whole = Place._detach
+
+    async def dies(place: Place, connection: Any, table: str) -> None:
+        if table == TABLES[-1]:
+            raise KeyboardInterrupt
+        await whole(place, connection, table)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Place, "_detach", dies)
+        assert (await terminal.run(*detach))[0] == INTERRUPTED
+
+
+async def shared(scene: Past) -> str:
+    """The token of a link to the game that two people left."""
+    player = scene.house.game(scene.players[0])
+    stub = history_pb2_grpc.HistoryServiceStub(player.client.channel)
+    request = history_pb2.ShareGameRequest(request_id=new_id(), game_id=scene.left)
+    token: str = (await player.call(stub.ShareGame, request)).token
+    return token
+
+
+async def opened(scene: Past, token: str) -> str:
+    """Why a link does not open, or nothing."""
+    stub = history_pb2_grpc.HistoryServiceStub(scene.house.operator.client.channel)
+    replay = history_pb2.ReplaySharedGameRequest(token=token)
+    try:
+        steps = [s async for s in scene.house.operator.client.stream(stub.ReplaySharedGame, replay)]
+    except Refused as refused:
+        return refused.reason if "month" not in refused.facts else "with a date"
+    return "" if steps else "nothing"
 
 
 async def answered_with_the_month(scene: Past) -> None:
