@@ -76,10 +76,11 @@ class Past:
         """Every log."""
         return sorted([*self.games, self.left, self.dispute, self.tombstone])
 
-    async def play(self) -> None:
-        """A game of each kind by bots, one of two people who left it, and a dispute about that."""
-        for variant, bots in (("azi", 2), ("durak", 2), ("rami", 2)):
-            self.games.append(await self.bots(variant, bots))
+    async def play(self, *variants: str) -> None:
+        """A game of each of these kinds by bots, one that two people left, and a dispute about
+        that."""
+        for variant in variants:
+            self.games.append(await self.bots(variant, 2))
         request = setup("durak", 2, 0)
         request.game_id = self.left = id_of(self.month)
         self.players = [seat.player_id for seat in request.seats]
@@ -156,14 +157,15 @@ class Terminal:
         write_addresses(self.folder, {name: house.settings.address(name) for name in names})
 
     def type(self, *words: Any) -> tuple[int, str]:
-        """Run a command; its exit code, and all it said."""
+        """Run a command; its exit code, and what it said; of one that ends badly its complaint."""
         said = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
-        with capture_logs(), redirect_stdout(said), redirect_stderr(said):
+        wrong = io.StringIO()
+        with capture_logs(), redirect_stdout(said), redirect_stderr(wrong):
             code = main([*map(str, words), "--data", str(self.folder)])
         said.seek(0)
         text = said.read()
         self.typed.append((f"kozyr {' '.join(map(str, words))}", text))
-        return code, text
+        return code, text + (wrong.getvalue() if code else "")
 
     async def run(self, *words: Any) -> tuple[int, str]:
         """The same while a house runs in this loop."""
