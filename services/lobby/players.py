@@ -26,6 +26,7 @@ from services.kernel.ids import RANDOM_BYTES, uuid7
 from services.lobby.erasures import Step, require_staying
 from services.lobby.schema import erasures, players
 from services.lobby.sessions import (
+    REFRESH_US,
     SECRET_BYTES,
     Beginning,
     Means,
@@ -94,7 +95,8 @@ class Players:
     """The players of one database; every method raises StoreUnavailable when it is gone.
 
     `clock` (Unix microseconds) stands in for the database's in tests; `key` is the one by which
-    repeated tries to refresh are answered, the same in all replicas.
+    repeated tries to refresh are answered, the same in all replicas; spent refresh tokens are known
+    for `spent_keep_ms`.
     """
 
     def __init__(
@@ -102,10 +104,12 @@ class Players:
         engine: AsyncEngine,
         clock: Callable[[], int] | None = None,
         key: bytes | None = None,
+        spent_keep_ms: int = REFRESH_US // 1_000,
     ) -> None:
         self._engine = engine
         self.now = now_by(clock)
-        self.sessions = Sessions(engine, key or secrets.token_bytes(SECRET_BYTES), self.now)
+        key = key or secrets.token_bytes(SECRET_BYTES)
+        self.sessions = Sessions(engine, key, self.now, spent_keep_ms)
         self._known: OrderedDict[UUID, Player] = OrderedDict()
 
     async def sign_up(self, name: str, request_id: str, device_name: str = "") -> SignedUp:

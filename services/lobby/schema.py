@@ -124,8 +124,10 @@ choices = Table(
     metadata,
     Column("request", LargeBinary, primary_key=True),
     Column("table_id", Uuid, nullable=False),
+    Column("chosen_at", BigInteger),
 )
-"""Which table a request to open or find one chose: the same request goes to the same table."""
+"""Which table a request to open or find one chose, and when it did so last: the same request goes
+to the same table. Release 0.1.0 writes no moment."""
 
 erasures = Table(
     "erasures",

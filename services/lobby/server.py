@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 from uuid import UUID
 
 import grpc
@@ -79,6 +80,8 @@ NAME = "lobby"
 TALK_CHANNEL = "kozyr_talk"
 """By which replicas hear of what was said."""
 SWEEP_S = 60.0
+KEPT_SWEEP_S = 3_600.0
+"""How often is removed what is kept for long, and in great numbers."""
 FOLDERS: tuple[Path, ...] = (MIGRATIONS, migrations.FOLDER)
 """The version folders of the lobby's database, in order."""
 
@@ -131,7 +134,9 @@ class Entrance:
 async def compose(process: Process, pace: Pace = Pace()) -> Service:
     """Open the lobby; an embedded database is brought up to date first."""
     engine, store = await open_store(process.settings, NAME, FOLDERS, secrets=False)
-    players, partitions = Players(engine, key=process.seal_key), Partitions(engine)
+    spent_keep_ms = process.settings.spent_token_keep_ms
+    players = Players(engine, key=process.seal_key, spent_keep_ms=spent_keep_ms)
+    partitions = Partitions(engine)
     accounts = Accounts(players, process.peers.client("wallet"))
     hall = compose_tables(process, pace, engine, store, accounts, players)
     speech = compose_talk(process, engine, hall.tables, players, hall.feed)
@@ -184,7 +189,8 @@ def compose_tables(
 
     limits = Limits(settings.table_idle_ms, settings.table_unready_ms)
     streams = Streams(store, decider(limits), published=published)
-    directory, choices = Directory(engine, store, streams), Choices(engine)
+    directory = Directory(engine, store, streams)
+    choices = Choices(engine, settings.choice_keep_ms)
     standings, book = Standings(engine), LimitBook(engine)
     stakes = Stakes(engine, most=settings.games_per_player_max)
     seatings, admission = Seatings(engine), Admission(streams, store, book, stakes)
@@ -207,6 +213,7 @@ def compose_tables(
             "starts": lambda: stop_at_end(worker),
             "directory": directory.run,
             "stakes": ending.run,
+            "choices": lambda: sweep(choices, every_s=KEPT_SWEEP_S),
         },
     )
 
@@ -280,6 +287,7 @@ def compose_identity(
             "accounts": accounts.run,
             "erasures": erasing.run,
             "doors": lambda: sweep(lockout, challenges),
+            "sessions": lambda: sweep(players.sessions, every_s=KEPT_SWEEP_S),
         },
     )
 
@@ -330,13 +338,21 @@ def floods(settings: Settings) -> tuple[Flood, Flood]:
     )
 
 
-async def sweep(*kept: Talk | Mutes | Lockout | Challenges) -> None:
-    """Remove for ever, once a minute, what was kept for long enough."""
+class Swept(Protocol):
+    """Something that is kept for a time."""
+
+    async def sweep(self) -> None:
+        """Remove what was kept for long enough; raises StoreUnavailable."""
+        ...
+
+
+async def sweep(*kept: Swept, every_s: float = SWEEP_S) -> None:
+    """Remove for ever, again and again, what was kept for long enough."""
     while True:
         with suppress(StoreUnavailable):
             for part in kept:
                 await part.sweep()
-        await asyncio.sleep(SWEEP_S)
+        await asyncio.sleep(every_s)
 
 
 async def stop_at_end(worker: DueWorker) -> None:

@@ -88,13 +88,16 @@ class Session:
 class Sessions:
     """The sessions of one database; every method raises StoreUnavailable when it is gone.
 
-    Tokens that follow from a try follow from `key`.
+    Tokens that follow from a try follow from `key`. A spent one is known for `spent_keep_ms`.
     """
 
-    def __init__(self, engine: AsyncEngine, key: bytes, now: Now) -> None:
+    def __init__(
+        self, engine: AsyncEngine, key: bytes, now: Now, spent_keep_ms: int = REFRESH_US // 1_000
+    ) -> None:
         self._engine = engine
         self._key = key
         self._now = now
+        self._spent_keep_us = spent_keep_ms * 1_000
 
     async def begin(
         self, connection: AsyncConnection, player: UUID, beginning: Beginning
@@ -159,6 +162,17 @@ class Sessions:
             await lock_player(connection, player)
             chosen = [] if session is None else [refresh_tokens.c.family == session]
             await end_where(connection, player, *chosen)
+
+    async def sweep(self) -> None:
+        """Remove tokens that have expired, spent ones that were kept for long enough, and what is
+        known of sessions that have none left; whoever they belong to, and whether he comes back."""
+        row, families = refresh_tokens.c, select(refresh_tokens.c.family)
+        async with write(self._engine) as connection:
+            now = await self._now(connection)
+            old = (row.expires_at <= now) | (row.spent_at <= now - self._spent_keep_us)
+            await connection.execute(delete(refresh_tokens).where(old))
+            ended = families.where(row.family == sessions.c.session_id).exists()
+            await connection.execute(delete(sessions).where(~ended))
 
     async def require_fresh(self, connection: AsyncConnection, player: UUID, session: str) -> None:
         """Raise Refused SIGN_IN_NOT_FRESH unless this session of his began a short while ago and

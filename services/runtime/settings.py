@@ -318,6 +318,18 @@ class Settings(SignInSettings, TraceSettings):
         le=31_536_000_000,
         description="A link to an ended game opens for so long.",
     )
+    choice_keep_ms: int = Field(
+        default=2_592_000_000,
+        ge=60_000,
+        le=31_536_000_000,
+        description="A request that opened or found a table leads to the same one for so long.",
+    )
+    spent_token_keep_ms: int = Field(
+        default=2_592_000_000,
+        ge=60_000,
+        le=2_592_000_000,
+        description="A spent refresh token is known for so long: its use ends the session.",
+    )
     talk_keep_ms: int = Field(
         default=86_400_000,
         ge=60_000,

@@ -17,7 +17,7 @@ RIGHTS = {
     "externals": ("SELECT", "INSERT", "DELETE"),
     "failures": ("SELECT", "INSERT", "UPDATE (count, last_at, until_at)", "DELETE"),
     "challenges": ("SELECT", "INSERT", "DELETE"),
-    "choices": ("SELECT", "INSERT", "UPDATE (table_id)"),
+    "choices": ("SELECT", "INSERT", "UPDATE (table_id, chosen_at)", "DELETE"),
     "erasures": ("SELECT", "INSERT", "UPDATE (step, due_at, chips, erased_at, ends_at)", "DELETE"),
     "openings": ("SELECT", "INSERT", "DELETE"),
     "talk": ("SELECT", "INSERT", "DELETE"),

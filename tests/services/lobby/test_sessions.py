@@ -287,3 +287,52 @@ async def test_any_order_of_what_happens_is_answered_by_the_rules(
             assert owners <= {models[2].made.player.player}
     for each in replicas:
         each.close()
+
+
+async def count(ways: Ways) -> tuple[int, int]:
+    """How many refresh tokens and sessions there are rows of."""
+    async with read(ways.engine) as connection:
+        return (
+            await connection.scalar(select(func.count()).select_from(refresh_tokens)) or 0,
+            await connection.scalar(select(func.count()).select_from(sessions)) or 0,
+        )
+
+
+@BOTH
+async def test_nothing_is_kept_of_tokens_for_longer_than_they_serve(
+    ways: Ways, clock: Clock
+) -> None:
+    """Whether their player comes back or not. Until then a spent one that is used ends the
+    session, a sweep or not; what is swept is answered like one that never was."""
+    stays, goes = await ways.guest(), await ways.guest("Dato")
+    newest = await outcome(ways, stays.refresh.token)
+    await outcome(ways, goes.refresh.token)
+    for _ in range(3):
+        clock.now += REFRESH_US // 4
+        await ways.players.sessions.sweep()
+        newest = await outcome(ways, newest)
+    assert await count(ways) == (7, 2)
+    clock.now += REFRESH_US // 4
+    await ways.players.sessions.sweep()
+    assert await count(ways) == (3, 1)
+    assert await outcome(ways, stays.refresh.token) == "REFRESH_TOKEN_INVALID"
+    newest = await outcome(ways, newest)
+    (session,) = await ways.players.sessions.of_player(stays.player.player)
+    assert session.session == stays.refresh.session
+    clock.now += REFRESH_US
+    await ways.players.sessions.sweep()
+    assert await count(ways) == (0, 0)
+
+
+async def test_spent_tokens_go_sooner_where_that_is_asked_for(ways: Ways, clock: Clock) -> None:
+    """Those that can still be used stay."""
+    ways.players.sessions._spent_keep_us = AGAIN_US
+    made = await ways.guest()
+    second = await outcome(ways, made.refresh.token, TRY)
+    clock.now += AGAIN_US - 1
+    await ways.players.sessions.sweep()
+    assert await outcome(ways, made.refresh.token, TRY) == second
+    clock.now += 1
+    await ways.players.sessions.sweep()
+    assert await outcome(ways, made.refresh.token, TRY) == "REFRESH_TOKEN_INVALID"
+    assert await outcome(ways, second) != "REFRESH_TOKEN_INVALID"
