@@ -16,7 +16,7 @@ from services.lobby.devices import KEY_BYTES, SIGNATURE_BYTES, Devices, usable
 from services.lobby.erasing import Erasing
 from services.lobby.erasures import Erasures, Wish
 from services.lobby.externals import BOUND as EXTERNAL
-from services.lobby.externals import Externals
+from services.lobby.externals import LINK, Externals
 from services.lobby.logins import Logins, login_name, wanted
 from services.lobby.passwords import PASSWORD_MAX
 from services.lobby.players import NAME_MAX, SIGN_UP_REQUEST_MIN, Players, display_name
@@ -124,9 +124,11 @@ class Identity(IdentityServiceServicer):
         """A challenge, stored nowhere."""
         bound: tuple[str, ...] = (EXTERNAL,)
         if request.player_id or request.public_key:
-            player_id = validate.uuid("player_id", request.player_id)
-            key = _octets("public_key", request.public_key, KEY_BYTES)
-            bound = ("device", str(player_id), key.hex())
+            player_id = str(validate.uuid("player_id", request.player_id))
+            bound = (LINK, player_id)
+            if request.public_key:
+                key = _octets("public_key", request.public_key, KEY_BYTES)
+                bound = ("device", player_id, key.hex())
         challenge, expires_at = self._doors.challenges.make(*bound)
         return identity_pb2.GetChallengeResponse(
             challenge=challenge, expire_time=timestamp(expires_at)
@@ -150,12 +152,8 @@ class Identity(IdentityServiceServicer):
         self, request: identity_pb2.SignInExternalRequest, context: Context
     ) -> identity_pb2.SignInExternalResponse:
         """Give tokens for an external issuer's id token; a new player is welcomed as a guest is."""
-        if not request.id_token.isascii():
-            raise invalid("id_token", "ASCII only")
         entered = await self._doors.externals.sign_in(
-            request.id_token.decode("ascii"),
-            request.display_name,
-            _device_name(request.device_name),
+            _id_token(request.id_token), request.display_name, _device_name(request.device_name)
         )
         if entered.created:
             await self._accounts.welcome(entered.player.player)
@@ -212,6 +210,17 @@ class Identity(IdentityServiceServicer):
         device = validate.uuid("device_id", request.device_id)
         await self._doors.devices.remove(player(), caller().session, device)
         return identity_pb2.RemoveDeviceResponse()
+
+    async def LinkExternal(
+        self, request: identity_pb2.LinkExternalRequest, context: Context
+    ) -> identity_pb2.LinkExternalResponse:
+        """Let a subject of the external issuer sign in to the caller's account."""
+        known = await self._doors.externals.link(
+            player(), caller().session, _id_token(request.id_token)
+        )
+        return identity_pb2.LinkExternalResponse(
+            issuer=known.issuer, created_time=timestamp(known.created_at)
+        )
 
     async def SignOut(
         self, request: identity_pb2.SignOutRequest, context: Context
@@ -335,6 +344,13 @@ def _is_operator() -> bool:
 def _device_name(text: str) -> str:
     """What a session is called; raises Refused naming the field."""
     return display_name(text, "device_name") if text else ""
+
+
+def _id_token(octets: bytes) -> str:
+    """An external issuer's token; raises Refused naming the field."""
+    if not octets.isascii():
+        raise invalid("id_token", "ASCII only")
+    return octets.decode("ascii")
 
 
 def _octets(field: str, value: bytes, count: int) -> bytes:

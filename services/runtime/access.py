@@ -30,6 +30,7 @@ LOBBY: Mapping[str, Access] = {
     "/kozyr.lobby.v1.IdentityService/RenewSecret": allow("player", cost=5),
     "/kozyr.lobby.v1.IdentityService/AddDevice": allow("player", cost=5),
     "/kozyr.lobby.v1.IdentityService/RemoveDevice": allow("player", cost=5),
+    "/kozyr.lobby.v1.IdentityService/LinkExternal": allow("player", cost=20),
     "/kozyr.lobby.v1.IdentityService/SignOut": allow("player"),
     "/kozyr.lobby.v1.IdentityService/SignOutEverywhere": allow("player"),
     "/kozyr.lobby.v1.IdentityService/ListPlayers": allow("player", "operator", "service:game"),

@@ -27,8 +27,9 @@ STATES = {
     *("SignOutEverywhere", "ErasePlayer", "RecordGame", "VerifyStandings"),
 }
 """What asks for a state, or shows one: it is answered by how things are."""
-ONCE = {"SignUp", "SetPassword", "RenewSecret"}
-"""What gives or takes secrets, which are shown once: `test_players.py`, `test_logins.py`."""
+ONCE = {"SignUp", "SetPassword", "RenewSecret", "LinkExternal"}
+"""What gives or takes secrets, which are shown once: `test_players.py`, `test_logins.py`,
+`test_external.py`."""
 PLAYING, WAITING = lobby_pb2.TABLE_STATE_PLAYING, lobby_pb2.TABLE_STATE_WAITING
 
 

@@ -73,6 +73,95 @@ async def test_a_subject_that_comes_twice_at_once_is_one_player(
     assert [each.created for each in entered].count(True) == 1
 
 
+async def link_nonce(guest: Guest) -> str:
+    """A challenge for an id token to be linked to a player."""
+    asked = pb.GetChallengeRequest(player_id=guest.player_id)
+    reply: pb.GetChallengeResponse = await guest.call(asked)
+    return reply.challenge
+
+
+async def linking(
+    guest: Guest, issuer: Issuer, sub: str = "u-1", **given: Any
+) -> pb.LinkExternalRequest:
+    """A request to link a subject, with a challenge of its own."""
+    token = issuer.token(given.pop("nonce", None) or await link_nonce(guest), "one", sub=sub)
+    return pb.LinkExternalRequest(id_token=token, **given)
+
+
+async def test_a_guest_links_a_subject_and_comes_back_by_it(outside: Hall, issuer: Issuer) -> None:
+    """With his name, his games and his chips; asked again it is what it was."""
+    nino, nobody = await outside.guest("Nino"), outside.caller(None)
+    request = await linking(nino, issuer)
+    linked = await nino.call(request)
+    assert linked.issuer == issuer.address
+    assert await nino.call(request) == linked
+    assert await nino.call(await linking(nino, issuer)) == linked
+    entered = await enter(nobody, issuer.token(await nonce(nobody), "one"), "")
+    assert (entered.player.player_id, entered.created) == (nino.player_id, False)
+    profile = await nino.call(pb.GetProfileRequest())
+    assert [(each.issuer, each.created_time) for each in profile.externals] == [
+        (linked.issuer, linked.created_time)
+    ]
+
+
+async def test_a_subject_is_linked_to_one_account_and_an_account_to_one_subject(
+    outside: Hall, issuer: Issuer
+) -> None:
+    """Whether it was linked or came by itself; however many ask at once. Nothing is changed by a
+    refusal, and its challenge may still serve."""
+    nino, dato = await outside.guest("Nino"), await outside.guest("Dato")
+    nobody = outside.caller(None)
+    await enter(nobody, issuer.token(await nonce(nobody), "one", sub="alone"), "Alone")
+    for sub in ("alone", "u-1"):
+        if sub == "u-1":
+            await nino.call(await linking(nino, issuer))
+        refused = await dato.refused(await linking(dato, issuer, sub))
+        assert (refused.kind, refused.reason) == (Kind.EXISTS, "EXTERNAL_TAKEN")
+    refused = await nino.refused(await linking(nino, issuer, "u-2"))
+    assert (refused.kind, refused.reason) == (Kind.PRECONDITION, "EXTERNAL_LINKED")
+    spare = await link_nonce(dato)
+    assert (await dato.refused(await linking(dato, issuer, nonce=spare))).reason == "EXTERNAL_TAKEN"
+    await dato.call(await linking(dato, issuer, "u-2", nonce=spare))
+    guests = [await outside.guest(f"Guest {n}") for n in range(4)]
+    asked = [await linking(guest, issuer, "u-3") for guest in guests]
+    calls = [guest.call(request) for guest, request in zip(guests, asked, strict=True)]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    refusals = [each.reason for each in answers if isinstance(each, Refused)]
+    assert refusals == ["EXTERNAL_TAKEN"] * 3
+
+
+async def test_nobodys_sign_in_can_be_made_a_link(outside: Hall, issuer: Issuer) -> None:
+    """A challenge is for one purpose and one player; a token serves once, and needs a session that
+    has just begun."""
+    nino, dato = await outside.guest("Nino"), await outside.guest("Dato")
+    for strange in (await nonce(nino), await link_nonce(dato)):
+        refused = await nino.refused(await linking(nino, issuer, nonce=strange))
+        assert [each.field for each in refused.fields] == ["id_token"]
+    mine = await link_nonce(nino)
+    refused = await nino.refused(
+        pb.SignInExternalRequest(id_token=issuer.token(mine, "one"), display_name="Eka")
+    )
+    assert [each.field for each in refused.fields] == ["id_token"]
+    stale = outside.caller(outside.token("players", nino.player_id), nino.player_id)
+    refused = await stale.refused(await linking(nino, issuer, nonce=mine))
+    assert refused.reason == "SIGN_IN_NOT_FRESH"
+    await nino.call(await linking(nino, issuer, nonce=mine))
+    await nino.call(pb.ErasePlayerRequest(confirm_name="Nino", give_up_chips=True))
+    again = pb.LinkExternalRequest(id_token=issuer.token(mine, "one"))
+    assert (await nino.refused(again)).reason == "BEING_ERASED"
+
+
+async def test_what_was_linked_goes_with_its_player(outside: Hall, issuer: Issuer) -> None:
+    """His erasure frees the subject: whoever comes by it is somebody new, or links it anew."""
+    nino, dato = await outside.guest("Nino"), await outside.guest("Dato")
+    await nino.call(await linking(nino, issuer))
+    await nino.call(pb.ErasePlayerRequest(confirm_name="Nino", give_up_chips=True))
+    await dato.call(await linking(dato, issuer))
+    nobody = outside.caller(None)
+    entered = await enter(nobody, issuer.token(await nonce(nobody), "one"))
+    assert entered.player.player_id == dato.player_id
+
+
 async def test_an_id_token_serves_once(outside: Hall, issuer: Issuer) -> None:
     """A refused name does not use it up."""
     nobody = outside.caller(None)
@@ -147,6 +236,9 @@ def _for_device() -> pb.GetChallengeRequest:
 
 async def test_without_an_issuer_it_is_refused_as_such(hall: Hall) -> None:
     """A typed refusal that says so."""
+    nino = await hall.guest()
+    refused = await nino.refused(pb.LinkExternalRequest(id_token=b"x.y.z"))
+    assert refused.reason == "EXTERNAL_SIGN_IN_UNCONFIGURED"
     refused = await hall.caller(None).refused(
         pb.SignInExternalRequest(id_token=b"x.y.z", display_name="Nino")
     )

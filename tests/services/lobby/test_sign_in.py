@@ -179,7 +179,7 @@ async def test_doors_refuse_bad_fields_by_name(hall: Hall) -> None:
         (pb.SignInWithPasswordRequest(login_name="nino", password="x" * 129), "password"),
         (pb.SignInWithPasswordRequest(**called, device_name="<"), "device_name"),
         (pb.GetChallengeRequest(public_key=bytes(32)), "player_id"),
-        (pb.GetChallengeRequest(player_id=NOBODY), "public_key"),
+        (pb.GetChallengeRequest(player_id=NOBODY, public_key=b"k"), "public_key"),
         (pb.SignInWithKeyRequest(), "player_id"),
         (pb.SignInExternalRequest(id_token="ä".encode()), "id_token"),
         (pb.RefreshRequest(refresh_token="x", attempt_id="short"), "attempt_id"),
@@ -200,6 +200,7 @@ async def test_what_players_change_is_refused_by_field(hall: Hall) -> None:
         (pb.AddDeviceRequest(device_name="X", public_key=b"k" * 31), "public_key"),
         (pb.AddDeviceRequest(device_name="X", public_key=bytes(32)), "public_key"),
         (pb.RemoveDeviceRequest(device_id="x"), "device_id"),
+        (pb.LinkExternalRequest(id_token="ä".encode()), "id_token"),
         (pb.SignOutRequest(session_id="x"), "session_id"),
     ):
         refused = await nino.refused(request)

@@ -367,9 +367,9 @@ class GetChallengeRequest(_message.Message):
     PLAYER_ID_FIELD_NUMBER: _builtins.int
     PUBLIC_KEY_FIELD_NUMBER: _builtins.int
     player_id: _builtins.str
-    """The player's id; empty for `SignInExternal`."""
+    """The player's id, one's own for `LinkExternal`; empty for `SignInExternal`."""
     public_key: _builtins.bytes
-    """The device's Ed25519 public key, 32 bytes; empty for `SignInExternal`."""
+    """The device's Ed25519 public key, 32 bytes; empty for `SignInExternal` and `LinkExternal`."""
     def __init__(
         self,
         *,
@@ -833,6 +833,60 @@ class RemoveDeviceResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RemoveDeviceResponse: _TypeAlias = RemoveDeviceResponse  # noqa: Y015
+
+@_typing.final
+class LinkExternalRequest(_message.Message):
+    """An id token of the external issuer, for an account that is there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    ID_TOKEN_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Names this request."""
+    id_token: _builtins.bytes
+    """The id token, a JWT of up to 4096 characters, whose `nonce` is a challenge for this player."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        id_token: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id_token", b"id_token", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LinkExternalRequest: _TypeAlias = LinkExternalRequest  # noqa: Y015
+
+@_typing.final
+class LinkExternalResponse(_message.Message):
+    """It is linked."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ISSUER_FIELD_NUMBER: _builtins.int
+    CREATED_TIME_FIELD_NUMBER: _builtins.int
+    issuer: _builtins.str
+    """The issuer."""
+    @_builtins.property
+    def created_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was linked."""
+
+    def __init__(
+        self,
+        *,
+        issuer: _builtins.str = ...,
+        created_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_time", b"created_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_time", b"created_time", "issuer", b"issuer"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LinkExternalResponse: _TypeAlias = LinkExternalResponse  # noqa: Y015
 
 @_typing.final
 class SignOutRequest(_message.Message):

@@ -27,8 +27,9 @@ if _version_not_supported:
 
 class IdentityServiceStub(object):
     """Accounts, how their players sign in, and their tokens. No token is needed to sign up, sign in or
-    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`)
-    needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an older session.
+    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`,
+    `LinkExternal`) needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an
+    older session.
     """
 
     def __init__(self, channel):
@@ -92,6 +93,11 @@ class IdentityServiceStub(object):
                 request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RemoveDeviceRequest.SerializeToString,
                 response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RemoveDeviceResponse.FromString,
                 _registered_method=True)
+        self.LinkExternal = channel.unary_unary(
+                '/kozyr.lobby.v1.IdentityService/LinkExternal',
+                request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.LinkExternalRequest.SerializeToString,
+                response_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.LinkExternalResponse.FromString,
+                _registered_method=True)
         self.SignOut = channel.unary_unary(
                 '/kozyr.lobby.v1.IdentityService/SignOut',
                 request_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignOutRequest.SerializeToString,
@@ -131,8 +137,9 @@ class IdentityServiceStub(object):
 
 class IdentityServiceServicer(object):
     """Accounts, how their players sign in, and their tokens. No token is needed to sign up, sign in or
-    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`)
-    needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an older session.
+    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`,
+    `LinkExternal`) needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an
+    older session.
     """
 
     def SignUp(self, request, context):
@@ -159,8 +166,9 @@ class IdentityServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetChallenge(self, request, context):
-        """Get a challenge: with a player and a public key for `SignInWithKey`, with neither for
-        `SignInExternal`. Whether there is such a player or key is not told.
+        """Get a challenge: with a player and a public key for `SignInWithKey`, with a player alone for
+        `LinkExternal`, with neither for `SignInExternal`. Whether there is such a player or key is not
+        told.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -211,6 +219,15 @@ class IdentityServiceServicer(object):
 
     def RemoveDevice(self, request, context):
         """Let a device's key sign in no longer; ends the sessions it began.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LinkExternal(self, request, context):
+        """Let the subject of an id token of the external issuer sign in to this account from now on. It
+        must sign in to no other account (EXTERNAL_TAKEN), and the account have no other subject of that
+        issuer (EXTERNAL_LINKED); what is linked already stays as it is.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -325,6 +342,11 @@ def add_IdentityServiceServicer_to_server(servicer, server):
                     request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RemoveDeviceRequest.FromString,
                     response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.RemoveDeviceResponse.SerializeToString,
             ),
+            'LinkExternal': grpc.unary_unary_rpc_method_handler(
+                    servicer.LinkExternal,
+                    request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.LinkExternalRequest.FromString,
+                    response_serializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.LinkExternalResponse.SerializeToString,
+            ),
             'SignOut': grpc.unary_unary_rpc_method_handler(
                     servicer.SignOut,
                     request_deserializer=kozyr_dot_lobby_dot_v1_dot_identity__pb2.SignOutRequest.FromString,
@@ -370,8 +392,9 @@ def add_IdentityServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class IdentityService(object):
     """Accounts, how their players sign in, and their tokens. No token is needed to sign up, sign in or
-    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`)
-    needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an older session.
+    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`,
+    `LinkExternal`) needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an
+    older session.
     """
 
     @staticmethod
@@ -661,6 +684,33 @@ class IdentityService(object):
             '/kozyr.lobby.v1.IdentityService/RemoveDevice',
             kozyr_dot_lobby_dot_v1_dot_identity__pb2.RemoveDeviceRequest.SerializeToString,
             kozyr_dot_lobby_dot_v1_dot_identity__pb2.RemoveDeviceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LinkExternal(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kozyr.lobby.v1.IdentityService/LinkExternal',
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.LinkExternalRequest.SerializeToString,
+            kozyr_dot_lobby_dot_v1_dot_identity__pb2.LinkExternalResponse.FromString,
             options,
             channel_credentials,
             insecure,

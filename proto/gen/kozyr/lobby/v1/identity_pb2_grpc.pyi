@@ -28,8 +28,9 @@ GRPC_VERSION: str
 
 class IdentityServiceStub:
     """Accounts, how their players sign in, and their tokens. No token is needed to sign up, sign in or
-    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`)
-    needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an older session.
+    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`,
+    `LinkExternal`) needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an
+    older session.
     """
 
     @_typing.overload
@@ -46,8 +47,9 @@ class IdentityServiceStub:
     answered like one that does.
     """
     GetChallenge: _grpc.UnaryUnaryMultiCallable[_identity_pb2.GetChallengeRequest, _identity_pb2.GetChallengeResponse]
-    """Get a challenge: with a player and a public key for `SignInWithKey`, with neither for
-    `SignInExternal`. Whether there is such a player or key is not told.
+    """Get a challenge: with a player and a public key for `SignInWithKey`, with a player alone for
+    `LinkExternal`, with neither for `SignInExternal`. Whether there is such a player or key is not
+    told.
     """
     SignInWithKey: _grpc.UnaryUnaryMultiCallable[_identity_pb2.SignInWithKeyRequest, _identity_pb2.SignInWithKeyResponse]
     """Get tokens with a device's key, by its signature under a challenge."""
@@ -65,6 +67,11 @@ class IdentityServiceStub:
     """Let a device's key sign in; up to ten."""
     RemoveDevice: _grpc.UnaryUnaryMultiCallable[_identity_pb2.RemoveDeviceRequest, _identity_pb2.RemoveDeviceResponse]
     """Let a device's key sign in no longer; ends the sessions it began."""
+    LinkExternal: _grpc.UnaryUnaryMultiCallable[_identity_pb2.LinkExternalRequest, _identity_pb2.LinkExternalResponse]
+    """Let the subject of an id token of the external issuer sign in to this account from now on. It
+    must sign in to no other account (EXTERNAL_TAKEN), and the account have no other subject of that
+    issuer (EXTERNAL_LINKED); what is linked already stays as it is.
+    """
     SignOut: _grpc.UnaryUnaryMultiCallable[_identity_pb2.SignOutRequest, _identity_pb2.SignOutResponse]
     """End a session. Its access token serves until it runs out; it cannot be renewed."""
     SignOutEverywhere: _grpc.UnaryUnaryMultiCallable[_identity_pb2.SignOutEverywhereRequest, _identity_pb2.SignOutEverywhereResponse]
@@ -86,8 +93,9 @@ class IdentityServiceStub:
 @_typing.type_check_only
 class IdentityServiceAsyncStub(IdentityServiceStub):
     """Accounts, how their players sign in, and their tokens. No token is needed to sign up, sign in or
-    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`)
-    needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an older session.
+    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`,
+    `LinkExternal`) needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an
+    older session.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -101,8 +109,9 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
     answered like one that does.
     """
     GetChallenge: _aio.UnaryUnaryMultiCallable[_identity_pb2.GetChallengeRequest, _identity_pb2.GetChallengeResponse]  # type: ignore[assignment]
-    """Get a challenge: with a player and a public key for `SignInWithKey`, with neither for
-    `SignInExternal`. Whether there is such a player or key is not told.
+    """Get a challenge: with a player and a public key for `SignInWithKey`, with a player alone for
+    `LinkExternal`, with neither for `SignInExternal`. Whether there is such a player or key is not
+    told.
     """
     SignInWithKey: _aio.UnaryUnaryMultiCallable[_identity_pb2.SignInWithKeyRequest, _identity_pb2.SignInWithKeyResponse]  # type: ignore[assignment]
     """Get tokens with a device's key, by its signature under a challenge."""
@@ -120,6 +129,11 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
     """Let a device's key sign in; up to ten."""
     RemoveDevice: _aio.UnaryUnaryMultiCallable[_identity_pb2.RemoveDeviceRequest, _identity_pb2.RemoveDeviceResponse]  # type: ignore[assignment]
     """Let a device's key sign in no longer; ends the sessions it began."""
+    LinkExternal: _aio.UnaryUnaryMultiCallable[_identity_pb2.LinkExternalRequest, _identity_pb2.LinkExternalResponse]  # type: ignore[assignment]
+    """Let the subject of an id token of the external issuer sign in to this account from now on. It
+    must sign in to no other account (EXTERNAL_TAKEN), and the account have no other subject of that
+    issuer (EXTERNAL_LINKED); what is linked already stays as it is.
+    """
     SignOut: _aio.UnaryUnaryMultiCallable[_identity_pb2.SignOutRequest, _identity_pb2.SignOutResponse]  # type: ignore[assignment]
     """End a session. Its access token serves until it runs out; it cannot be renewed."""
     SignOutEverywhere: _aio.UnaryUnaryMultiCallable[_identity_pb2.SignOutEverywhereRequest, _identity_pb2.SignOutEverywhereResponse]  # type: ignore[assignment]
@@ -140,8 +154,9 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
 
 class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
     """Accounts, how their players sign in, and their tokens. No token is needed to sign up, sign in or
-    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`)
-    needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an older session.
+    refresh. What changes how one signs in (`SetPassword`, `AddDevice`, `RemoveDevice`, `RenewSecret`,
+    `LinkExternal`) needs a sign-in of the last ten minutes: it is refused as SIGN_IN_NOT_FRESH in an
+    older session.
     """
 
     @_abc_1.abstractmethod
@@ -177,8 +192,9 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _identity_pb2.GetChallengeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_identity_pb2.GetChallengeResponse, _abc.Awaitable[_identity_pb2.GetChallengeResponse]]:
-        """Get a challenge: with a player and a public key for `SignInWithKey`, with neither for
-        `SignInExternal`. Whether there is such a player or key is not told.
+        """Get a challenge: with a player and a public key for `SignInWithKey`, with a player alone for
+        `LinkExternal`, with neither for `SignInExternal`. Whether there is such a player or key is not
+        told.
         """
 
     @_abc_1.abstractmethod
@@ -238,6 +254,17 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_identity_pb2.RemoveDeviceResponse, _abc.Awaitable[_identity_pb2.RemoveDeviceResponse]]:
         """Let a device's key sign in no longer; ends the sessions it began."""
+
+    @_abc_1.abstractmethod
+    def LinkExternal(
+        self,
+        request: _identity_pb2.LinkExternalRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.LinkExternalResponse, _abc.Awaitable[_identity_pb2.LinkExternalResponse]]:
+        """Let the subject of an id token of the external issuer sign in to this account from now on. It
+        must sign in to no other account (EXTERNAL_TAKEN), and the account have no other subject of that
+        issuer (EXTERNAL_LINKED); what is linked already stays as it is.
+        """
 
     @_abc_1.abstractmethod
     def SignOut(
