@@ -30,8 +30,13 @@ def read_game_id(request: pb.ChooseMoveRequest) -> UUID | None:
 
 
 def read_asker(request: pb.ChooseMoveRequest) -> str:
-    """The player who is given a hint, empty for a bot's own move."""
+    """The player who is given a hint, empty for a bot's own move.
+
+    Raises Refused NO_HINTS for a player with the view of a table without hints.
+    """
     if caller().role is Role.PLAYER:
+        if request.view.no_hints:
+            raise precondition("NO_HINTS", "at this table players are given no hints")
         return caller().subject
     asker = validate.optional_uuid("hint_for", request.hint_for)
     return "" if asker is None else str(asker)

@@ -25,8 +25,8 @@ class AiServicer(AiServiceServicer):
     ) -> pb.ChooseMoveResponse:
         """A move for the seat whose view this is; a player's own view gives him a hint."""
         note(game=requests.read_game_id(request))
-        question = requests.read_question(request)
         player = requests.read_asker(request)
+        question = requests.read_question(request)
         with traces.step("think"):
             thought = await self._minds.think(question, player)
         bots = metrics.THOUGHTS.of(question.game, thought.level.name.lower())

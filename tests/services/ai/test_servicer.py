@@ -100,6 +100,16 @@ async def test_a_game_and_a_player_may_ask(host: Host, who: str) -> None:
     assert (await host.choose(question(position), who)).reason
 
 
+async def test_a_table_without_hints_has_none_here_either(host: Host) -> None:
+    """A player's view says so; the game's own bots move there as anywhere."""
+    (position,) = positions("rami", 1)
+    asked = question(position)
+    asked.view.no_hints = True
+    with pytest.raises(Refused, match="NO_HINTS"):
+        await host.choose(asked, PLAYER)
+    assert (await host.choose(asked, "game")).reason
+
+
 async def test_a_hint_comes_after_the_moves_of_bots_whoever_asks_for_it(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -225,7 +225,7 @@ class TableRules(_message.Message):
     bot_after: _builtins.int
     """After how many turns missed in a row a bot takes over, where `absent_policy` is BOT; 0 means 2."""
     no_hints: _builtins.bool
-    """Whether players are given no hints."""
+    """Whether players are given no hints: neither `GetHint` nor the ai service answers them."""
     no_chat: _builtins.bool
     """Whether nobody says anything at the table, be it messages or emotes."""
     no_bots: _builtins.bool
