@@ -7,7 +7,6 @@ to wait. A change keeps its request id however often it is sent, so it acts once
 import asyncio
 import random
 import secrets
-import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, TypeVar
@@ -42,25 +41,33 @@ def name_of(request: Message) -> str:
 
 
 class Backoff:
-    """Waits that double up to two seconds, with jitter, until the patience is used up."""
+    """Waits that double up to two seconds, with jitter, until the patience is used up.
 
-    def __init__(self, patience_ms: int) -> None:
+    Time is the event loop's; `chance` gives the numbers from 0 to 1 that spread the waits.
+    """
+
+    def __init__(
+        self,
+        patience_ms: int,
+        chance: Callable[[], float] = random.random,  # no secret hangs on it
+    ) -> None:
         self._patience = patience_ms / 1000
+        self._chance = chance
+        self._now = asyncio.get_running_loop().time
         self.reset()
 
     def reset(self) -> None:
         """Something went well: begin again."""
         self._wait_ms = BACKOFF_FIRST_MS
-        self._until = time.monotonic() + self._patience
+        self._until = self._now() + self._patience
 
     async def wait(self, failure: Refused) -> None:
         """Wait before the next try; raises `failure` when patience has run out."""
-        # Spreads clients that lost the same server, never before the time they were told; no
-        # secret hangs on it.
-        chance = random.random()  # noqa: S311
+        # Spreads clients that lost the same server, never before the time they were told.
+        chance = self._chance()
         own, told = self._wait_ms * (1 + chance) / 2, failure.retry_after_ms or 0
         wait = max(own, told * (1 + chance / 4)) / 1000
-        if time.monotonic() + wait > self._until:
+        if self._now() + wait > self._until:
             raise failure
         await asyncio.sleep(wait)
         self._wait_ms = min(2 * self._wait_ms, BACKOFF_MAX_MS)

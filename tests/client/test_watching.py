@@ -156,6 +156,29 @@ async def test_nobody_is_asked_again_before_the_time_he_told(
     assert all(most / 2 <= s <= most for s, most in zip(waits, (0.1, 0.2, 0.4), strict=True))
 
 
+async def test_waits_follow_from_the_loop_and_the_chance_they_are_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So a simulation is the same every time: no clock of the machine, no chance of the process."""
+    loop, now = asyncio.get_running_loop(), [100.0]
+    monkeypatch.setattr(loop, "time", lambda: now[0])
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    gone = Refused(Kind.UNAVAILABLE, "AWAY", "away")
+    for _ in range(2):
+        backoff = Backoff(700, iter((0.0, 0.5, 1.0, 0.0)).__next__)
+        for _ in range(3):
+            await backoff.wait(gone)
+        with pytest.raises(Refused, match="AWAY"):
+            await backoff.wait(gone)
+    assert waits == [0.05, 0.15, 0.4] * 2
+
+
 async def test_each_try_of_a_call_waits_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one not for long, so that who met a frozen replica is soon at another."""
     caller = Caller(Settings(peer_timeout_ms=5_000))

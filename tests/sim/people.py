@@ -19,6 +19,7 @@ from kozyr.lobby.v1.identity_pb2_grpc import IdentityServiceStub
 from kozyr.lobby.v1.lobby_pb2_grpc import LobbyServiceStub
 
 from services.ai.bots import Level, choose
+from services.client.calls import Backoff
 from services.kernel.errors import Kind, Refused
 from services.runtime.auth import ANYONE, Caller, Role
 from services.runtime.wire import games as wire
@@ -28,6 +29,8 @@ from tests.sim.network import Line, Network
 
 STRANGER = str(UUID(int=1))
 """A player who sits nowhere."""
+PATIENCE_MS = 86_400_000
+"""Players wait for services until the storm is over."""
 AGAIN = {Kind.UNAVAILABLE, Kind.EXPIRED, Kind.EXHAUSTED}
 """Refusals after which a client sends the same request again."""
 TABLES = ("azi", "durak", "rami")
@@ -83,19 +86,19 @@ class Person:
     async def ask(self, stub: Any, request: Any) -> Any:
         """Call, and call again with the same request until there is an answer; raises Refused."""
         method = getattr(stub(self.line.channel), type(request).__name__.removesuffix("Request"))
-        pause = 0.1
+        backoff = Backoff(PATIENCE_MS, self.random.random)
         while True:
             try:
                 return await self.line.call(method, request)
             except Refused as refused:
+                lost = refused
                 again = refused.kind in AGAIN or refused.reason == "CONTENDED"
                 if not again:
                     raise
                 gives_up = not self.calm.is_set() and self.random.random() < self.habits.gives_up
                 if gives_up and isinstance(request, game_pb2.SubmitMoveRequest):
                     raise
-            await asyncio.sleep(pause * (0.5 + self.random.random()))
-            pause = min(2.0, pause * 2)
+            await backoff.wait(lost)
 
     async def lobby(self, request: Any) -> Any:
         """Ask the lobby."""
