@@ -11,12 +11,7 @@ from services.kernel.seats import AbsentPolicy
 from services.lobby.commands import (
     Bot,
     Command,
-    Confirm,
-    EndGame,
-    Line,
     Open,
-    SetReady,
-    StartGame,
     TakeSeat,
 )
 from services.lobby.domain import decide
@@ -24,7 +19,6 @@ from services.lobby.evolve import evolve
 from services.lobby.model import (
     BotLevel,
     Event,
-    Phase,
     Rules,
     SeatTaken,
     Table,
@@ -120,29 +114,6 @@ G = game(1)
 """The game that most tests start."""
 
 
-def ready(number: int) -> SetReady:
-    """A player says that he is ready."""
-    return SetReady(player(number), True, G)
-
-
 def sit(number: int, seat: int | None = None, stack: int = 0, code: str = "") -> TakeSeat:
     """A player sits down."""
     return TakeSeat(player(number), seat, stack, code, G)
-
-
-def playing(rules: Rules, *others: int) -> Table:
-    """A table in the middle of game G, with player 0 and the others at it."""
-    table = given(opened(rules, *others))
-    for number in (0, *others):
-        _, table = when(table, ready(number))
-    if table.phase is Phase.WAITING:
-        _, table = when(table, StartGame(player(0), G))
-    _, table = when(table, Confirm(G))
-    assert table.phase is Phase.PLAYING
-    return table
-
-
-def end(*lines: Line, winner: int | None = None, left: tuple[int, ...] = ()) -> EndGame:
-    """Game G was played to its end."""
-    won = None if winner is None else player(winner)
-    return EndGame(G, True, lines, won, frozenset(player(n) for n in left))

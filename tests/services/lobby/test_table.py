@@ -38,6 +38,7 @@ from services.lobby.model import (
     ToppedUp,
 )
 from services.lobby.seeing import may_see
+from tests.services.lobby.rounds import ready
 from tests.services.lobby.tables import (
     G,
     azi_rules,
@@ -47,7 +48,6 @@ from tests.services.lobby.tables import (
     given,
     opened,
     player,
-    ready,
     refusal,
     sit,
     when,

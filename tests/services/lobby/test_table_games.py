@@ -22,18 +22,16 @@ from services.lobby.model import (
     Tally,
     ToppedUp,
 )
+from tests.services.lobby.rounds import end, playing, ready
 from tests.services.lobby.tables import (
     G,
     azi_rules,
     bot,
     durak_rules,
-    end,
     game,
     given,
     opened,
     player,
-    playing,
-    ready,
     refusal,
     when,
 )

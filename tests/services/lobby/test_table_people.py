@@ -42,18 +42,16 @@ from services.lobby.model import (
     Wish,
 )
 from services.lobby.seeing import may_see, require_sight
+from tests.services.lobby.rounds import end, playing, ready
 from tests.services.lobby.tables import (
     AT,
     G,
     bot,
     durak_rules,
-    end,
     game,
     given,
     opened,
     player,
-    playing,
-    ready,
     refusal,
     sit,
     when,
