@@ -37,7 +37,7 @@ ABOUT_NOTHING_OF_OTHERS = {
     "ListPlayers",  # names, for whoever knows the ids
     "ListLeaders",  # who wants to be seen there
     *("SetListed", "SetLimit", "WithdrawLimitChange", "ExcludeMyself"),  # one's own
-    *("SetPassword", "RenewSecret", "AddDevice", "RemoveDevice"),  # one's own
+    *("SetPassword", "RenewSecret", "AddDevice", "RemoveDevice", "LinkExternal"),  # one's own
     *("SignOut", "SignOutEverywhere"),  # one's own
 }
 """RPCs that players may call and that name none of `THINGS`, and why that is in order."""
