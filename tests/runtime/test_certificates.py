@@ -282,9 +282,9 @@ async def test_a_session_of_before_is_no_way_around_a_certificate(
     """Who is no longer let in by his certificate is not by the session that he got with it."""
     authority, other = Authority(), Authority()
     own = authority.lay(tmp_path, "wallet", trusting=[authority, other])
-    shown = authority.lay(tmp_path, "game", days=3 / 86_400 if case == "ended" else 1)
     here = settings(tmp_path, **own, key_reread_ms=REREAD_MS, key_announce_ms=2 * REREAD_MS)
     async with serving(Echo(), here) as server, asyncio.timeout(SECONDS):
+        shown = authority.lay(tmp_path, "game", days=3 / 86_400 if case == "ended" else 1)
         visitor = Visitor(server.port, shown)
         session = await visitor.comes()
         assert session is not None
