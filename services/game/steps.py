@@ -359,6 +359,8 @@ class Steps:
 
     async def _catch_up(self, games: Iterable[UUID]) -> None:
         known = {game: _oldest(courses) for game in games if (courses := self._courses.get(game))}
+        if not known:  # nobody watches any more
+            return
         for game_id, changes in (await self._games.since(known)).items():
             for change in changes:
                 self._push(game_id, change)

@@ -10,7 +10,7 @@ from services.kernel.envelope import Appended, Due, Head, Plan
 from services.runtime.store.api import Conflict, Late, RequestReused, Store, Unstorable
 from services.runtime.store.chain import GENESIS, secret_digest, verify
 from services.runtime.store.sql import SqlStore
-from tests.runtime.appends import OTHER, STREAM, append, body, numbered
+from tests.runtime.appends import OTHER, STREAM, append, body, numbered, together
 from tests.runtime.conftest import KEYS, Clock
 from tests.runtime.owner import as_owner
 
@@ -421,3 +421,24 @@ async def test_a_page_of_a_log_is_not_taken_for_its_end(
     assert len(await store.read(STREAM, limit=1)) == 1
     monkeypatch.setattr(store, "_looked_up", None)
     assert (await store.append(append(3))).version == 4
+
+
+async def test_whom_another_writer_overtook_loses_alone(store: SqlStore) -> None:
+    """What a process remembers of heads may be wrong for some of a batch: moved on, opened, or with
+    a request that is stored; the others of the batch are stored as if they were by themselves."""
+    other = SqlStore(store._engine, KEYS)
+    await together(store, *(append(0, stream=numbered(n)) for n in range(4)))
+    await other.append(append(1, stream=numbered(1)))
+    await other.append(append(0, stream=numbered(4)))
+    batch = [append(1, request="mine", stream=numbered(n)) for n in range(3)]
+    batch.append(append(1, request="request-0", stream=numbered(3)))
+    batch += [append(0, request="mine", stream=numbered(n)) for n in (4, 5)]
+    for _ in range(2):
+        outcomes = await together(store, *batch)
+        lost = [isinstance(outcome, Conflict) for outcome in outcomes]
+        assert lost == [False, True, False, False, True, False]
+        assert [n for n, one in enumerate(outcomes) if isinstance(one, Appended)] == [0, 2, 3, 5]
+        assert isinstance(outcomes[3], Appended)
+        assert (outcomes[3].version, outcomes[3].repeated) == (1, True)
+    versions = {n: (await store.read(numbered(n)))[-1].version for n in range(6)}
+    assert versions == {0: 2, 1: 2, 2: 2, 3: 1, 4: 1, 5: 1}

@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,9 @@ EVENTS = {
 }
 """What a message brings, by the number of its first field."""
 SECONDS = 2.0
-A_QUARTER = 4
-"""A quarter of the games of `moves` are watched, so there are as many streams as games there."""
+HALF = 2
+"""Half of the games of `moves` are watched: with fewer the replica waits for moves, of which one is
+made after the other in each game."""
 VIEWERS = 4
 AHEAD_MAX = 8
 """A game is played no further than so many moves ahead of what its viewers have been sent."""
@@ -126,7 +128,7 @@ async def _fan_out(
     tell: Callable[[str], None],
 ) -> None:
     seconds = effort.slice(SECONDS)
-    games = max(1, effort.many // A_QUARTER)
+    games = max(1, effort.many // HALF)
     writer = Writer(2)
     pool = Pool(house, writer)
     stub = game_pb2_grpc.GameServiceStub(house.channel(replica))
@@ -174,7 +176,7 @@ async def _fan_out(
         tell("bare messages")
         viewers = Viewers()
         request = RequestInfo(request_id="stream", serving_data=str(round(mean or 1_500)))
-        for player in writer.players[: games * VIEWERS]:
+        for player in islice(cycle(writer.players), games * VIEWERS):
             viewers.open(stream(request, metadata=house.token(player)), viewers.add)
         await _until(lambda: viewers.count > 0)
         count, cpu, began = viewers.count, cpu_seconds(beside.pid), time.perf_counter()
