@@ -26,5 +26,6 @@ def logged(
         yield to
     finally:
         structlog.reset_defaults()
+        log._straight = None
         for handler in ours:
             library.removeHandler(handler)

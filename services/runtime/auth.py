@@ -3,7 +3,7 @@
 `services.runtime.call.caller()` gives the caller of the running RPC everywhere below its handler.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from google.protobuf.message import Message
@@ -31,11 +31,11 @@ class Caller:
     subject: str
     expires_at: int
     session: str = ""
+    key: str = field(init=False, repr=False, compare=False)
+    """`role:subject`, unique over all callers."""
 
-    @property
-    def key(self) -> str:
-        """`role:subject`, unique over all callers."""
-        return f"{self.role.value}:{self.subject}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", f"{self.role.value}:{self.subject}")
 
 
 ANYONE = Caller(Role.PUBLIC, "", 0)

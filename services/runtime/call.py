@@ -1,6 +1,7 @@
 """The running RPC: its request id, caller, deadline, and what its log line should say."""
 
 import time
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Call:
-    """One RPC while it runs: `address` is where it comes from (`origin.py`), `deadline` on the
-    monotonic clock, in seconds, `span` its part of a trace, where it is traced."""
+    """One RPC while it runs: `headers` are what is looked at of its metadata, `address` is where it
+    comes from (`origin.py`), `deadline` on the monotonic clock, in seconds, `span` its part of a
+    trace, where it is traced."""
 
     method: str
     request_id: str
@@ -31,6 +33,7 @@ class Call:
     table: str | None = None
     version: int | None = None
     address: str = NOWHERE
+    headers: Mapping[str, str] = field(default_factory=dict)
     span: "Span | None" = None
     started: float = field(default_factory=time.monotonic)
 
@@ -47,6 +50,13 @@ _CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)
 def current() -> Call | None:
     """The RPC this code runs for, or None (background work)."""
     return _CURRENT.get()
+
+
+def running() -> Call:
+    """The RPC this code runs for; only within one."""
+    call = _CURRENT.get()
+    assert call is not None  # noqa: S101 - a handler is run after `begin`
+    return call
 
 
 def begin(call: Call) -> None:

@@ -7,8 +7,6 @@ here and not by the transport: its own errors would carry the text of exceptions
 """
 
 import asyncio
-import re
-import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, aclosing, nullcontext
@@ -20,7 +18,7 @@ from google.protobuf.message import DecodeError, Message
 
 from services.kernel.errors import Kind, Refused, unavailable
 from services.runtime import call as calls
-from services.runtime import identity, log, metrics, origin, traces
+from services.runtime import headers, identity, log, metrics, origin, traces
 from services.runtime.auth import ANYONE, Access, Caller, Role
 from services.runtime.call import Call
 from services.runtime.drain import Drain
@@ -33,9 +31,6 @@ from services.runtime.validate import check_message
 if TYPE_CHECKING:
     from services.runtime.spans import Tracing
 
-REQUEST_ID = "x-request-id"
-AUTHORIZATION = "authorization"
-BEARER = "Bearer "
 STREAM_RETRY_MS = 500
 """When a client of a drained process should come back (to another replica), milliseconds."""
 OPERATOR_RATE = 10
@@ -43,7 +38,6 @@ OPERATOR_RATE = 10
 times as many streams he may have."""
 SERVICE_ITEMS_MAX = 20_000
 """Most items of a repeated field that a service of ours may send."""
-_SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _NO_DEADLINE_S = 1e8
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -97,11 +91,20 @@ class Gate(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> Handler:
-        """The handler of this method behind the gate."""
+        """The handler of this method behind the gate; what it does is the call that begins here."""
         method = handler_call_details.method
-        known = self._handlers.get(method)
-        if known is not None:
-            return known
+        handler = self._handlers.get(method)
+        if handler is None:
+            handler = await self._find(continuation, handler_call_details)
+        given = headers.read(handler_call_details.invocation_metadata)
+        name = metrics.UNKNOWN_METHOD if handler is self._unknown else method
+        calls.begin(Call(name, headers.request_id(given), headers=given))
+        return handler
+
+    async def _find(
+        self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
+    ) -> Handler:
+        method = handler_call_details.method
         handler = await continuation(handler_call_details)
         row = self._access.get(method)
         if handler is None or row is None:
@@ -132,23 +135,18 @@ class Gate(grpc.aio.ServerInterceptor):
         encode: Any = handler.response_serializer
 
         async def serve(raw: bytes, context: Context) -> bytes:
-            call = _begin(method, context)
+            call = calls.running()
             answer: Answer | None = None
             try:
                 self._admit(call, row, context, stream=False)
                 request = self._decode(call, row, decode, raw)
                 if row.dear:
                     self._spend(call.caller, call.address, row.more(request))
-                seconds = self._seconds(context)
-                call.deadline = time.monotonic() + seconds
-                limit = asyncio.timeout(seconds)
-                try:
-                    async with limit:
-                        return _octets(encode, await behaviour(request, context))
-                except TimeoutError:
-                    if limit.expired():
-                        raise _too_late() from None
-                    raise
+                seconds = self._limit(call, context)
+                reply = behaviour(request, context)
+                return _octets(
+                    encode, await (reply if seconds is None else _within(seconds, reply))
+                )
             except grpc.aio.AbortError:
                 raise
             except asyncio.CancelledError:
@@ -168,7 +166,7 @@ class Gate(grpc.aio.ServerInterceptor):
         streams = metrics.STREAMS.of(method)
 
         async def serve(raw: Any, context: Context) -> None:
-            call = _begin(method, context)
+            call = calls.running()
             streams.inc()
             answer: Answer | None = None
             task = asyncio.current_task()
@@ -219,13 +217,14 @@ class Gate(grpc.aio.ServerInterceptor):
         """Let the call in, knowing who makes it, or raise Refused."""
         if row.limited and self._drain.refuses(stream=stream):
             raise _draining()
-        call.address = origin.address(context, self._proxies)
-        call.caller = self._identify(row, context, call.address)
+        call.address = origin.address(
+            context.peer(), call.headers.get(origin.FORWARDED, ""), self._proxies
+        )
+        call.caller = self._identify(row, call)
         if self._certified and call.caller.role is not Role.PUBLIC:
             identity.agree(call.caller, identity.shown(context))
         if self._tracing is not None and row.limited:
-            headers = _metadata(context, traces.HEADER)
-            call.span = self._tracing.serving(call, headers[0] if headers else None)
+            call.span = self._tracing.serving(call, call.headers.get(traces.HEADER))
         row.check(call.caller)
         if row.limited:
             self._spend(call.caller, call.address, row.cost)
@@ -242,13 +241,13 @@ class Gate(grpc.aio.ServerInterceptor):
             case _:
                 pass
 
-    def _identify(self, row: Access, context: Context, address: str) -> Caller:
-        token = _token(context)
+    def _identify(self, row: Access, call: Call) -> Caller:
+        token = headers.token(call.headers)
         if token is None:
             return ANYONE
         try:
             if not self._verifier.knows(token):
-                self._peers.spend(address)  # checking a signature is dear
+                self._peers.spend(call.address)  # checking a signature is dear
             return self._verifier.verify(token)
         except Refused as refused:
             # whoever renews a token may show the old one
@@ -288,11 +287,17 @@ class Gate(grpc.aio.ServerInterceptor):
         async for raw in raws:
             yield self._decode(call, row, decode, raw)
 
-    def _seconds(self, context: Context) -> float:
+    def _limit(self, call: Call, context: Context) -> float | None:
+        """Give the call its deadline; the seconds until it where it is ours to end the call: what
+        its caller asked for gRPC holds to by itself, by cancelling the handler."""
         asked = _asked_seconds(context)
-        if asked is None:
-            return self._settings.deadline_default_ms / 1000
-        return min(asked, self._settings.deadline_max_ms / 1000)
+        most = self._settings.deadline_max_ms / 1000
+        if asked is not None and asked <= most:
+            call.deadline = time.monotonic() + asked
+            return None
+        seconds = most if asked is not None else self._settings.deadline_default_ms / 1000
+        call.deadline = time.monotonic() + seconds
+        return seconds
 
     def _stream_seconds(self, call: Call, row: Access) -> float | None:
         """How long a stream may last: as long as its caller's token, None where none is needed."""
@@ -322,7 +327,7 @@ class Gate(grpc.aio.ServerInterceptor):
         return answer
 
     async def _answer_unknown(self, _raw: bytes, context: Context) -> None:
-        call = _begin(metrics.UNKNOWN_METHOD, context)
+        call = calls.running()
         answer = fault(
             grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN", "no such method", call.request_id
         )
@@ -333,27 +338,26 @@ class Gate(grpc.aio.ServerInterceptor):
         self, call: Call, row: Access | None, context: Context, answer: Answer | None
     ) -> None:
         quiet = row is not None and not row.limited
-        write = self._log.debug if quiet else self._log.info
         code = answer.code.name if answer is not None else _code(call, context)
         seconds = time.monotonic() - call.started
         metrics.CALLS.of(call.method, code).inc()
         if call.method not in self._streaming:
             metrics.CALL_SECONDS.of(call.method).observe(seconds)
-        write(
-            "rpc",
-            method=call.method,
-            code=code,
-            ms=round(seconds * 1000, 2),
-            request_id=call.request_id,
-            reason=call.reason,
-            role=call.caller.role.value,
-            subject=call.caller.subject,
-            game=call.game,
-            table=call.table,
-            version=call.version,
-        )
+        log.rpc(call, code, seconds, quiet=quiet)
         if call.span is not None:
             call.span.served(call, code)
+
+
+async def _within(seconds: float, reply: Awaitable[Any]) -> Any:
+    """What a handler answers within its time; raises Refused DEADLINE_EXCEEDED."""
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await reply
+    except TimeoutError:
+        if limit.expired():
+            raise _too_late() from None
+        raise
 
 
 async def _send(replies: Any, context: Context) -> None:
@@ -377,32 +381,10 @@ def _asked_seconds(context: Context) -> float | None:
     return seconds if seconds is not None and seconds < _NO_DEADLINE_S else None
 
 
-def _begin(method: str, context: Context) -> Call:
-    given = _metadata(context, REQUEST_ID)
-    sane = len(given) == 1 and _SANE_ID.fullmatch(given[0]) is not None
-    call = Call(method, given[0] if sane else secrets.token_hex(8))
-    calls.begin(call)
-    return call
-
-
-def _token(context: Context) -> str | None:
-    given = _metadata(context, AUTHORIZATION)
-    if not given:
-        return None
-    if len(given) > 1 or not given[0].startswith(BEARER):
-        return ""  # verified to be invalid
-    return given[0].removeprefix(BEARER)
-
-
-def _metadata(context: Context, key: str) -> list[str]:
-    pairs: Any = context.invocation_metadata() or ()
-    return [value for name, value in pairs if name == key and isinstance(value, str)]
-
-
 def _code(call: Call, context: Context) -> str:
     """How a call ended that was not refused here."""
     if call.cancelled:
-        return "CANCELLED"
+        return "DEADLINE_EXCEEDED" if call.remaining_ms() == 0 else "CANCELLED"
     code: Any = context.code()
     if not code:
         return "OK"

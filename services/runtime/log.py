@@ -9,7 +9,8 @@ import logging
 import sys
 import traceback
 from collections.abc import MutableMapping
-from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, TextIO, cast
 from uuid import UUID
 
@@ -18,6 +19,7 @@ import structlog
 
 from services.runtime import call as calls
 from services.runtime import traces
+from services.runtime.call import Call
 from services.runtime.settings import LogFormat
 
 WITHHELD = "<withheld>"
@@ -31,15 +33,38 @@ ALLOWED = frozenset({
     *("transfer", "reservation", "bot", "bot_level", "dispute", "attempts", "count"),
     *("address", "port", "pid", "check", "task", "state", "signal", "path", "setting"),
     *("database", "schema", "after_ms", "late_ms", "batch", "migration"),
-    *("stream", "worker", "problem", "session", "limit"),
+    *("stream", "worker", "problem", "session", "limit", "ends_at"),
 })  # fmt: skip
 """Keys that may be logged. A new key is a decision: it must never carry a secret."""
 
 
+@dataclass(frozen=True, slots=True)
+class Straight:
+    """Writes lines of known, plain fields as JSON; `lowest` is the level they must have."""
+
+    service: str
+    lowest: int
+    printer: "_Printer"
+
+    def write(self, event: str, level: str, fields: dict[str, Any]) -> None:
+        """Write a line, which takes `fields` over."""
+        fields["event"] = event
+        fields["level"] = level
+        fields["time"] = datetime.now(UTC)
+        fields["service"] = self.service
+        self.printer.msg(orjson.dumps(fields, option=orjson.OPT_UTC_Z).decode())
+
+
+_straight: Straight | None = None
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO}
+
+
 def configure(service: str, level: str, form: LogFormat) -> None:
     """Set up the logs of this process; standard-library loggers of libraries go the same way."""
+    global _straight  # noqa: PLW0603 - a process has one log
     numeric = cast(int, getattr(logging, level.upper()))
     printer = _Printer(sys.stderr)
+    _straight = None if form is LogFormat.CONSOLE else Straight(service, numeric, printer)
     structlog.configure(
         processors=[
             _call,
@@ -57,6 +82,33 @@ def configure(service: str, level: str, form: LogFormat) -> None:
     library = logging.getLogger()
     library.handlers[:] = [_Library()]
     library.setLevel(max(numeric, logging.WARNING))
+
+
+def rpc(call: Call, code: str, seconds: float, *, quiet: bool) -> None:
+    """Write the line of a call that has ended, at level debug where it is `quiet`.
+
+    Each call leaves this line, with these plain values, so as JSON it goes straight to the file.
+    What other lines go through would take longer than all else that a call goes through.
+    """
+    fields: dict[str, Any] = {
+        "method": call.method,
+        "code": code,
+        "ms": round(seconds * 1000, 2),
+        "request_id": call.request_id,
+        "reason": call.reason,
+        "role": call.caller.role,
+        "subject": call.caller.subject,
+        "game": call.game,
+        "table": call.table,
+        "version": call.version,
+    }
+    level = "debug" if quiet else "info"
+    if _straight is None:
+        get().log(_LEVELS[level], "rpc", **fields)
+    elif _LEVELS[level] >= _straight.lowest:
+        if call.span is not None:
+            fields["trace_id"] = call.span.trace_id
+        _straight.write("rpc", level, fields)
 
 
 def get() -> Any:
@@ -139,9 +191,11 @@ class _Printer:
         self._file = file
 
     def msg(self, line: str) -> None:
-        with suppress(OSError, ValueError):
+        try:
             self._file.write(f"{line}\n")
             self._file.flush()
+        except (OSError, ValueError):
+            pass
 
     log = debug = info = warning = warn = error = exception = critical = fatal = failure = msg
 

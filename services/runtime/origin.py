@@ -16,10 +16,8 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import unquote
-
-import grpc
 
 FORWARDED = "x-forwarded-for"
 HOPS_MAX = 16
@@ -33,7 +31,6 @@ NOWHERE = "local"
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Networks: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
-Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
 def networks(text: str) -> Networks:
@@ -45,14 +42,14 @@ def networks(text: str) -> Networks:
     return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
 
 
-def address(context: Context, proxies: Networks = ()) -> str:
-    """Where the call comes from, as limits count it."""
-    peer = of_peer(context.peer())
-    if peer is None:
+def address(peer: str, forwarded: str = "", proxies: Networks = ()) -> str:
+    """Where a call from a gRPC peer comes from, as limits count it; `forwarded` is the header."""
+    found = of_peer(peer)
+    if found is None:
         return NOWHERE
-    if proxies and _within(peer, proxies):
-        peer = _before(peer, _hops(context), proxies)
-    return subscriber(peer)
+    if proxies and _within(found, proxies):
+        found = _before(found, _hops(forwarded), proxies)
+    return subscriber(found)
 
 
 @lru_cache(PEERS_KEPT)
@@ -62,6 +59,7 @@ def of_peer(peer: str) -> Address | None:
     return _parsed(rest) if kind in {"ipv4", "ipv6"} else None
 
 
+@lru_cache(PEERS_KEPT)
 def subscriber(found: Address) -> str:
     """An address as limits count it.
 
@@ -86,11 +84,9 @@ def _before(proxy: Address, hops: Iterable[str], proxies: Networks) -> Address:
     return found
 
 
-def _hops(context: Context) -> Iterator[str]:
+def _hops(forwarded: str) -> Iterator[str]:
     """The hops that the peer was told of, its own neighbour first."""
-    given = context.invocation_metadata() or ()
-    lines = [str(value) for key, value in given if key == FORWARDED]
-    yield from reversed(",".join(lines).rsplit(",", HOPS_MAX)[-HOPS_MAX:])
+    yield from reversed(forwarded.rsplit(",", HOPS_MAX)[-HOPS_MAX:])
 
 
 def _within(found: Address, proxies: Networks) -> bool:

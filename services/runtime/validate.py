@@ -33,7 +33,7 @@ Plan = tuple[tuple[str, bool, bool, Check], ...]
 def check_message(message: Message, items_max: int = ITEMS_MAX) -> None:
     """Check every field of a request; raises Refused INVALID_ARGUMENT naming the first at fault."""
     _check_fields(message, "", items_max)
-    if "request_id" in message.DESCRIPTOR.fields_by_name:
+    if _has_request_id(message.DESCRIPTOR):
         request_id("request_id", getattr(message, "request_id"))  # noqa: B009 - any message
 
 
@@ -125,6 +125,11 @@ def page_size(value: int, *, default: int = PAGE_SIZE_DEFAULT, high: int = PAGE_
     if value < 0:
         raise invalid("page_size", "must not be negative")
     return min(value or default, high)
+
+
+@cache
+def _has_request_id(descriptor: Descriptor) -> bool:
+    return "request_id" in descriptor.fields_by_name
 
 
 @cache

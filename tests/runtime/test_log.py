@@ -15,6 +15,7 @@ import pytest
 
 from services.runtime import call as calls
 from services.runtime import log
+from services.runtime.auth import Caller, Role
 from services.runtime.call import Call
 from services.runtime.settings import LogFormat
 from tests.logs import logged
@@ -125,6 +126,26 @@ def test_what_is_logged_in_a_call_carries_its_request_id(written: io.StringIO) -
     copy_context().run(serve)
     log.get().info("happened")
     assert [line.get("request_id") for line in lines(written)] == ["id-1", "id-2", None]
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "warning"])
+@pytest.mark.parametrize("quiet", [True, False])
+def test_a_calls_line_is_as_all_others(
+    level: str, quiet: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes straight to the file says what it would say by the way of all lines."""
+    call = Call("/a.B/C", "id-1", caller=Caller(Role.PLAYER, "p-1", 9), game="g", version=3)
+    with logged(io.StringIO(), level=level) as written:
+        log.rpc(call, "OK", 0.0123456, quiet=quiet)
+        monkeypatch.setattr(log, "_straight", None)
+        log.rpc(call, "OK", 0.0123456, quiet=quiet)
+    said = lines(written)
+    assert len(said) == (2 if level == "debug" or (level == "info" and not quiet) else 0)
+    assert all(each.pop("time").endswith("Z") for each in said)
+    assert said[:1] == said[1:]
+    for each in said:
+        assert each.keys() <= log.ALLOWED
+        assert log.WITHHELD not in each.values()
 
 
 def test_long_texts_are_cut(written: io.StringIO) -> None:

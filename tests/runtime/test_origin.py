@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
+from services.runtime import headers
 from services.runtime.origin import FORWARDED, HOPS_MAX, NOWHERE, address, networks, subscriber
 from tests.runtime.echo import Caller, Echo, refused, serving, settings, token
 
@@ -17,26 +17,10 @@ OK, EXHAUSTED = grpc.StatusCode.OK, grpc.StatusCode.RESOURCE_EXHAUSTED
 PROXIES = networks("10.0.0.0/8, fd00::/8")
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What of a call's context tells where it comes from."""
-
-    at: str
-    forwarded: Sequence[str] = ()
-
-    def peer(self) -> str:
-        """As gRPC writes it."""
-        return self.at
-
-    def invocation_metadata(self) -> Sequence[tuple[str, str]]:
-        """With a line a header."""
-        return (("user-agent", "x"), *((FORWARDED, line) for line in self.forwarded))
-
-
 def origin(at: str, *forwarded: str) -> str:
-    """The address of such a call, behind `PROXIES`."""
-    context: Any = Context(at, forwarded)
-    return address(context, PROXIES)
+    """The address of a call from this peer, with a header a line, behind `PROXIES`."""
+    metadata = [("user-agent", "x"), *((FORWARDED, line) for line in forwarded)]
+    return address(at, headers.read(metadata).get(FORWARDED, ""), PROXIES)
 
 
 @pytest.mark.parametrize(
