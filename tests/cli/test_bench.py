@@ -26,6 +26,7 @@ from tests import postgres
 TINY = Effort(seconds=0.02, rounds=1, curve=(1, 2), many=4, games=6, streams=4, events=60)
 
 RATIOS = {
+    "calls": {"calls.all_vs_bare", "calls.traced_1_vs_bare", "calls.traced_100_vs_bare"},
     "store": {"store.append_vs_raw", "store.append_vs_raw_1"},
     "moves": {"moves.submit_vs_echo"},
     "watch": {"watch.fanout_vs_echo_stream"},
@@ -48,6 +49,7 @@ PEERS = {
 }
 """Ratios to peers, which are there only where the peer is installed."""
 ABSOLUTE = {
+    "calls": {"calls.bare_cpu_us", "calls.gate_cpu_us", "calls.metrics_per_s"},
     "store": {"store.append_per_s_1", "store.raw_per_s_4", "store.sqlite_append_per_s_16"},
     "moves": {"moves.submit_per_s_1", "moves.submit_cpu_us", "moves.echo_cpu_us"},
     "watch": {"watch.cross_replica_ms_p99", "watch.same_replica_ms_p99", "watch.step_bytes"},

@@ -19,13 +19,13 @@ from services.cli.bench.measuring import (
 from services.cli.outcome import FINE, WRONG
 from services.cli.terminal import command, emit, grid, progress, show
 
-LOCAL = ("engines",)
+LOCAL = ("engines", "calls")
 """What needs no database."""
 LOAD = "load"
 """What takes minutes, and is no part of all."""
 MATCHES = "bots"
 """What is no measurement of a machine, and no part of all."""
-KINDS = ("store", "moves", "watch", "wallet", "replay", "engines", "memory")
+KINDS = ("calls", "store", "moves", "watch", "wallet", "replay", "engines", "memory")
 
 
 def parser() -> argparse.ArgumentParser:

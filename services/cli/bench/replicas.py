@@ -62,10 +62,16 @@ class House:
         self.streams: GameStreams = Streams(self.store, decider(AT_ONCE), cached=50_000)
         self.echo = Server("", 0)
 
-    async def start_echo(self) -> Server:
-        """The echo service; replicas started after it tell it of ended games."""
-        self.echo = await self._start("echo", [sys.executable, "-m", "services.cli.bench.echo"], {})
+    async def start_echo(self, name: str = "echo", *arguments: str, **changes: str) -> Server:
+        """An echo service; replicas started after it tell it of ended games."""
+        typed = [sys.executable, "-m", "services.cli.bench.echo", *arguments]
+        self.echo = await self.start(typed, name, **changes)
         return self.echo
+
+    async def start(self, typed: list[str], name: str, **changes: str) -> Server:
+        """A process that says when it is ready; `changes` are settings without their prefix."""
+        given = {f"KOZYR_{key.upper()}": value for key, value in changes.items()}
+        return await self._start(name, typed, given)
 
     async def start_replica(self, name: str, **changes: str) -> Server:
         """A game replica; `changes` are settings by name, without their prefix."""
