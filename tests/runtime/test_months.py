@@ -58,7 +58,7 @@ async def test_months_are_those_of_the_partitions(postgres_url: str) -> None:
     await connection.close()
 
 
-def test_a_stream_is_young_for_four_weeks() -> None:
+def test_a_stream_is_young_for_less_than_any_month() -> None:
     """So long nobody looks whether its month has left."""
     now = time.time_ns() // 1_000_000
     assert is_young(uuid7(now, bytes(10)))

@@ -188,7 +188,7 @@ def _check_rows(entry: Entry, plain: Mapping[str, Any]) -> tuple[UUID, int, byte
     """Check a dispute, or a game that never opened: id, last version, head."""
     whole = form.fields(plain, "log", ("log", "rows"))
     stream = form.stream_of(whole["log"], "log")
-    rows = rows_of(stream, whole["rows"])
+    rows = rows_of(stream, whole["rows"]) if isinstance(whole["rows"], list) else []
     if not rows:
         raise Wrong("log", "has no rows")
     head = Head(stream, rows[-1].version, rows[-1].hash, ended=True)

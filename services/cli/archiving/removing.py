@@ -172,6 +172,8 @@ class Place:
 
     async def _unchanged(self, connection: AsyncConnection, manifest: Manifest) -> None:
         """Heads only grow and events only come: equal sums are equal logs."""
+        if self.month in await archived(connection):
+            raise Failure(f"{self.month}: another has just detached it")
         found = await counted(connection, self.month)
         if found != (manifest.logs, manifest.events):
             raise Failure("something was written to the month meanwhile; write it again")
@@ -252,8 +254,10 @@ class Place:
     async def _attach(self, connection: AsyncConnection, table: str) -> None:
         run, part = connection.exec_driver_sql, self.part(table)
         if (await connection.execute(EXISTS, {"name": part})).scalar_one():
-            if table in GUARDED:
-                await run(f"DROP TRIGGER archived_no_change ON {part}")
+            if table in GUARDED:  # a table that was restored may lack them
+                await run(f"DROP TRIGGER IF EXISTS archived_no_change ON {part}")
+                await run(f"DROP TRIGGER IF EXISTS {table}_no_truncate ON {part}")
+                await run(f"SELECT guard_partition('{table}', '{part}')")
             bounds = f"FROM ('{self.month.first}') TO ('{self.month.next.first}')"
             await run(f"ALTER TABLE {table} ATTACH PARTITION {part} FOR VALUES {bounds}")
             await run(f"ALTER TABLE {part} DROP CONSTRAINT of_its_month")

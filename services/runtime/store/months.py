@@ -15,8 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from services.kernel.envelope import Head
 from services.runtime.store.schema import archived_months
 
-YOUNG_MS = 28 * 86_400_000
-"""A month leaves once another has passed after it: no stream as young as this is archived."""
+YOUNG_MS = 27 * 86_400_000
+"""A month leaves once another has passed after it: no stream as young as this is archived, by any
+clock that is nearly right."""
 YEARS = (1970, 9998)
 """The first and the last year whose months are named."""
 TIME_BITS = 80

@@ -177,6 +177,16 @@ class Terminal:
         assert code == 0, f"{words}: {text}"
         return text
 
+    async def write(self, month: Month, folder: Path) -> str:
+        """Write a month's archive, once what is due has been done and is covered."""
+        async with asyncio.timeout(20):
+            while True:
+                code, text = await self.run("archive", "write", "--month", month, folder)
+                if code == 0:
+                    return text
+                assert "WORK_LEFT" in text or "NOT_COVERED" in text, text
+                await asyncio.sleep(0.05)
+
     def shapes(self, folder: Path) -> set[tuple[str, str]]:
         """What was typed and said, the archive's folder named as the guide names it."""
         return {

@@ -1,5 +1,6 @@
 """A month that has passed leaves as files, and what it was can still be shown and proven."""
 
+import gzip
 import json
 import re
 from base64 import b64decode
@@ -7,18 +8,30 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kozyr.game.v1 import audit_pb2, game_pb2, history_pb2, history_pb2_grpc
 from kozyr.game.v1.view_pb2 import STAGE_FINISHED
 from pydantic import SecretStr
+from sqlalchemy import delete, insert
+from sqlalchemy.exc import DBAPIError
 
-from services.cli.archiving.removing import TABLES, Place
+from services.cli.archiving import removing
+from services.cli.archiving.removing import TABLES
+from services.cli.dossier import Dossier
 from services.cli.main import INTERRUPTED
+from services.game.checking import Held, check_game
 from services.game.server import FOLDERS
+from services.game.tree_audit import verify_tree
 from services.kernel.errors import Kind, Refused
+from services.runtime.database import SQLITE, close_engine, open_engine, write
+from services.runtime.signing import archive_octets
+from services.runtime.store.months import month_of
+from services.runtime.store.schema import archived_months
+from services.runtime.store.sql import SqlStore
 from tests import postgres
+from tests.runtime.appends import numbered
 from tests.services.game.past import (
     Past,
     Terminal,
@@ -28,11 +41,13 @@ from tests.services.game.past import (
     shape,
 )
 from tests.services.game.system import new_id, setup, system
-from tests.services.game.test_proving import covered
+from tests.services.game.test_checkpoints import KEY, Place, disarm
+from tests.services.game.test_proving import Asker, covered
 from tests.services.game.test_receipts import receipt
 from tests.services.game.test_service import settled
 
 MONTH = months_ago(4)
+DETACHED = f"events_{MONTH.suffix}", f"event_secrets_{MONTH.suffix}"
 GUIDE = Path(__file__).parents[3] / "deploy" / "README.md"
 
 
@@ -74,7 +89,7 @@ async def test_an_archived_game_is_told_as_before(tmp_path: Path) -> None:
     async with past(tmp_path) as (scene, terminal):
         await scene.play("azi", "durak", "rami")
         before = {game: await scene.told(game) for game in [*scene.games, scene.left]}
-        said = await terminal.said("archive", "write", "--month", MONTH, folder)
+        said = await terminal.write(MONTH, folder)
         assert f"{MONTH}, 5 games, 1 disputes" in said
         await terminal.said("archive", "write", "--month", MONTH, again)
     for file in folder.iterdir():
@@ -83,6 +98,9 @@ async def test_an_archived_game_is_told_as_before(tmp_path: Path) -> None:
     await terminal.said("archive", "write", "--month", MONTH, folder)
     assert {file.name: file.stat().st_mtime_ns for file in folder.glob("logs*")} == kept
     assert (await terminal.said("archive", "verify", folder)).startswith(f"ok {folder}: {MONTH}, ")
+    first, *_ = gzip.decompress((folder / "logs-00001.jsonl.gz").read_bytes()).splitlines()
+    (tmp_path / "receipt.json").write_bytes(first)
+    assert (await terminal.said("verify", tmp_path / "receipt.json")).startswith("ok ")
     for game, was in before.items():
         assert await told(terminal, game, folder) == was
         assert await terminal.said("verify", game, "--archive", folder)
@@ -140,20 +158,7 @@ async def test_a_month_leaves_the_database_and_comes_back(
         game, link = scene.games[1], await shared(scene)
         before = await scene.told(game)
         detach = ("archive", "detach", "--month", MONTH, folder)
-        code, text = await terminal.run(*detach)
-        assert (code, "WRONG" in text) == (1, True)  # there is no archive yet
-        monkeypatch.setenv("KOZYR_GAME_DATABASE_URL", postgres.as_service(postgres_url))
-        await terminal.said("archive", "write", "--month", MONTH, folder)
-        code, text = await terminal.run(*detach)
-        assert (code, "only the role that owns the tables may" in text) == (1, True)
-        monkeypatch.setenv("KOZYR_GAME_DATABASE_URL", postgres_url)
-        code, text = await terminal.run(*detach, "--keep", "9")
-        assert (code, "is to be kept" in text) == (1, True)
-        extra = await scene.bots("durak", 2)
-        code, text = await terminal.run(*detach)
-        assert (code, f"{extra}: is not in the archive" in text) == (1, True)
-        await covered(scene.house, extra)
-        await terminal.said("archive", "write", "--month", MONTH, folder)
+        await not_yet(scene, terminal, detach, postgres_url, monkeypatch)
         await terminal.said("archive", "verify", folder)
         await broken_off(terminal, detach, monkeypatch)
         assert await scene.told(game) == before
@@ -176,31 +181,87 @@ async def test_a_month_leaves_the_database_and_comes_back(
         assert await opened(scene, link) == ""
         assert "archived" not in await terminal.said("audit", "--all")
         await terminal.said(*detach)
-        drop = ("archive", "drop", "--month", MONTH, folder)
-        assert "are dropped" in await terminal.said(*drop)
-        assert "are dropped" in await terminal.said(*drop)
-        code, text = await terminal.run(*attach)
-        assert (code, "from a dump first" in text) == (1, True)
-        await answered_with_the_month(scene)
-        assert await told(terminal, game, folder) == before
+        await dropped_and_restored(scene, terminal, folder, postgres_url)
+        assert await scene.told(game) == before
         assert documented(lambda answer: "WRONG" not in answer) <= terminal.shapes(folder)
         later = await scene.house.open(people=0, bots=2)
         assert (await scene.house.operator.view(later.game_id)).game_id == later.game_id
+
+
+async def not_yet(
+    scene: Past,
+    terminal: Terminal,
+    detach: tuple[Any, ...],
+    owner: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without an archive, by a service's role, too early, or with another log since, nothing is
+    taken out; then there is an archive of all."""
+    code, text = await terminal.run(*detach)
+    assert (code, "WRONG" in text) == (1, True)  # there is no archive yet
+    monkeypatch.setenv("KOZYR_GAME_DATABASE_URL", postgres.as_service(owner))
+    await terminal.write(MONTH, detach[-1])
+    code, text = await terminal.run(*detach)
+    assert (code, "only the role that owns the tables may" in text) == (1, True)
+    monkeypatch.setenv("KOZYR_GAME_DATABASE_URL", owner)
+    code, text = await terminal.run(*detach, "--keep", "9")
+    assert (code, "is to be kept" in text) == (1, True)
+    extra = await scene.bots("durak", 2)
+    code, text = await terminal.run(*detach)
+    assert (code, f"{extra}: is not in the archive" in text) == (1, True)
+    await terminal.write(MONTH, detach[-1])
+
+
+async def dropped_and_restored(scene: Past, terminal: Terminal, folder: Path, owner: str) -> None:
+    """Gone for good there are the files alone; rows out of a dump are taken back if they are all
+    there, and guarded again."""
+    game, (event, secret) = scene.games[1], DETACHED
+    before = await told(terminal, game, folder)
+    drop, attach = ("archive", "drop", "--month", MONTH, folder), ("archive", "attach")
+    await run_as(owner, *(f"CREATE TABLE kept_{table} AS TABLE {table}" for table in DETACHED))
+    for _ in range(2):
+        assert "are dropped" in await terminal.said(*drop)
+    code, text = await terminal.run(*attach, "--month", MONTH)
+    assert (code, "from a dump first" in text) == (1, True)
+    await answered_with_the_month(scene)
+    assert await told(terminal, game, folder) == before
+    for table in DETACHED:
+        like = f"CREATE TABLE {table} (LIKE {table[:-8]} INCLUDING ALL)"
+        await run_as(owner, like, f"INSERT INTO {table} TABLE kept_{table}")
+    await run_as(owner, f"DELETE FROM {event} WHERE version = 2")  # noqa: S608
+    code, text = await terminal.run(*attach, "--month", MONTH)
+    assert (code, f"{event} is not what the heads say" in text) == (1, True)
+    await run_as(owner, f"TRUNCATE {event}", f"INSERT INTO {event} TABLE kept_{event}")
+    assert "attached again" in await terminal.said(*attach, "--month", MONTH)
+    for change in (f"DELETE FROM {event}", f"TRUNCATE {secret}"):  # noqa: S608
+        with pytest.raises(DBAPIError, match="never changed or removed"):
+            await run_as(owner, change)
+
+
+async def run_as(url: str, *statements: str) -> None:
+    """Run statements as the tables' owner."""
+    engine = open_engine(url)
+    try:
+        async with write(engine) as connection:
+            for statement in statements:
+                await connection.exec_driver_sql(statement)
+    finally:
+        await close_engine(engine)
 
 
 async def broken_off(
     terminal: Terminal, detach: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A detaching that dies before its last table leaves everything as it was."""
-    whole = Place._detach
+    whole = removing.Place._detach
 
-    async def dies(place: Place, connection: Any, table: str) -> None:
+    async def dies(place: removing.Place, connection: Any, table: str) -> None:
         if table == TABLES[-1]:
             raise KeyboardInterrupt
         await whole(place, connection, table)
 
     with monkeypatch.context() as broken:
-        broken.setattr(Place, "_detach", dies)
+        broken.setattr(removing.Place, "_detach", dies)
         assert (await terminal.run(*detach))[0] == INTERRUPTED
 
 
@@ -254,6 +315,47 @@ async def answered_with_the_month(scene: Past) -> None:
     listed = await player.call(player.games.ListGames, game_pb2.ListGamesRequest())
     assert [game.game_id for game in listed.games] == [scene.left]
     assert listed.games[0].HasField("archived_time")
+    dossier = Dossier(cast(Any, Asker(player)), scene.players[0], own=True)
+    held = [game async for game in dossier._games(lambda _: None)]
+    assert [game["receipt"] for game in held] == [{"refused": "GAME_ARCHIVED"}]
     disputes = await operator.call(operator.audits.ListDisputes, audit_pb2.ListDisputesRequest())
     assert not disputes.disputes
     assert str((await covered(scene.house, scene.left)).game_id) == scene.left
+
+
+async def test_who_says_that_a_month_left_must_have_signed_it(tmp_path: Path) -> None:
+    """A month that somebody wrote down as archived is a fault of the tree; and of a log that has
+    left, the head must be that of its last leaf, and so must what others kept of it."""
+    engine = open_engine(await postgres.migrated(f"{SQLITE}:///{tmp_path}/game.db", FOLDERS))
+    place = Place(engine, SqlStore(engine, None))
+    await place.play(1, 0, 1)
+    await place.checkpointer().round()
+    game = numbered(1)
+    month = str(month_of(game))
+
+    async def left(signature: bytes) -> list[str]:
+        row = {"month": month, "archived_at": 1, "manifest": bytes(32), "signature": signature}
+        async with write(engine) as connection:
+            await connection.execute(delete(archived_months))
+            await connection.execute(insert(archived_months), row)
+        keys = [KEY.public_key()]
+        return [fault async for step in verify_tree(engine, keys) for fault in step.faults]
+
+    assert await left(KEY.sign(archive_octets(month, bytes(32)))) == []
+    for false in (bytes(64), KEY.sign(archive_octets("2023-10", bytes(32)))):
+        (fault,) = await left(false)
+        assert f"the month {month} is said to be archived" in fault
+    await disarm(place)
+    await place.run("DELETE FROM events")
+    checked = await check_game(engine, place.store, game)
+    assert checked is not None
+    assert (checked.archived, checked.faults, checked.version) == (True, (), 2)
+    for version, octets, kinds in ((2, bytes(32), ["NOT_AS_HELD"]), (1, bytes(32), [])):
+        held = await check_game(engine, place.store, game, [Held(version, octets)])
+        assert held is not None
+        assert [fault.kind for fault in held.faults] == kinds
+    await place.run("UPDATE heads SET version = 1")
+    checked = await check_game(engine, place.store, game)
+    assert checked is not None
+    assert [fault.kind for fault in checked.faults] == ["NOT_AS_CHECKPOINTED"]
+    await place.store.close()
