@@ -19,6 +19,7 @@ from sqlalchemy import text
 
 from services.cli.archiving import checking, form
 from services.cli.archiving.form import Entry, Manifest
+from services.cli.archiving.writing import held
 from services.cli.bench.scripts import Script, store_commands, whole
 from services.cli.main import main
 from services.cli.witness import Line, append_line
@@ -370,8 +371,12 @@ def test_what_was_broken_off_is_gone_on_with(
 
 
 def test_a_folder_is_for_one_month_and_one_writer(copies: Kept) -> None:
-    """Another month is not written over it, nor by two at once."""
+    """Another month is not written over it, nor is it written by two at once; an embedded database
+    gives no month away."""
     folder = copies.folders[MONTHS[0]]
+    with held(folder):
+        code, said = copies.type("archive", "write", "--month", MONTHS[0], folder)
+    assert (code, "another `kozyr archive` works in it" in said) == (1, True)
     code, said = copies.type("archive", "write", "--month", MONTHS[1], folder)
     assert (code, "each month has a folder of its own" in said) == (1, True)
     code, said = copies.type("archive", "detach", "--month", MONTHS[0], folder)

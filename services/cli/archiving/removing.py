@@ -205,6 +205,8 @@ class Place:
 
         async def attempt() -> None:
             async with write(self.engine) as connection:
+                await connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_MS}"))
+                await self._require_left(connection)
                 for table in TABLES:
                     await connection.exec_driver_sql(f"DROP TABLE IF EXISTS {self.part(table)}")
 
@@ -228,12 +230,21 @@ class Place:
         async def attempt() -> None:
             async with write(self.engine) as connection:
                 await self._locked(connection)
+                await self._require_left(connection)
+                if not (await connection.execute(EXISTS, {"name": self.part(GUARDED[0])})).scalar():
+                    raise Failure(f"{self.month}: another has just dropped its tables")
                 for table in TABLES:
                     await self._attach(connection, table)
                 gone = delete(archived_months).where(archived_months.c.month == str(self.month))
                 await connection.execute(gone)
 
         await again_while_busy(attempt)
+
+    async def _require_left(self, connection: AsyncConnection) -> None:
+        """Whoever drops or attaches holds the month's row, so that one of them is the first."""
+        row = select(archived_months).where(archived_months.c.month == str(self.month))
+        if (await connection.execute(row.with_for_update())).one_or_none() is None:
+            raise Failure(f"{self.month}: another has just attached it")
 
     async def _whole(self) -> None:
         """The detached events lead to the heads that stayed."""

@@ -21,6 +21,7 @@ from services.cli.archiving import removing
 from services.cli.archiving.removing import TABLES
 from services.cli.dossier import Dossier
 from services.cli.main import INTERRUPTED
+from services.cli.outcome import Failure
 from services.game.checking import Held, check_game
 from services.game.server import FOLDERS
 from services.game.tree_audit import verify_tree
@@ -206,6 +207,8 @@ async def not_yet(
     monkeypatch.setenv("KOZYR_GAME_DATABASE_URL", owner)
     code, text = await terminal.run(*detach, "--keep", "9")
     assert (code, "is to be kept" in text) == (1, True)
+    code, text = await terminal.run("archive", "detach", "--month", months_ago(9), detach[-1])
+    assert (code, "has no partition of its own" in text) == (1, True)
     extra = await scene.bots("durak", 2)
     code, text = await terminal.run(*detach)
     assert (code, f"{extra}: is not in the archive" in text) == (1, True)
@@ -233,6 +236,10 @@ async def dropped_and_restored(scene: Past, terminal: Terminal, folder: Path, ow
     assert (code, f"{event} is not what the heads say" in text) == (1, True)
     await run_as(owner, f"TRUNCATE {event}", f"INSERT INTO {event} TABLE kept_{event}")
     assert "attached again" in await terminal.said(*attach, "--month", MONTH)
+    engine = open_engine(owner)
+    with pytest.raises(Failure, match="another has just attached it"):
+        await removing.Place(engine, MONTH).drop()
+    await close_engine(engine)
     for change in (f"DELETE FROM {event}", f"TRUNCATE {secret}"):  # noqa: S608
         with pytest.raises(DBAPIError, match="never changed or removed"):
             await run_as(owner, change)
