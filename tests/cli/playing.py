@@ -17,9 +17,9 @@ from services.cli.pictures.look import Look
 from services.cli.play.alone import Alone
 from services.cli.play.app import PlayApp, Wishes
 from services.cli.play.dealt import PERSON, Dealt
-from services.cli.play.session import Opening, Running, Session
+from services.cli.play.session import NOT_SHOWN_YET, Moment, Opening, Running, Session
 from services.client.tables import game_options
-from services.kernel.errors import Refused
+from services.kernel.errors import Refused, not_yet
 from services.kernel.seats import BotLevel
 
 SIZE = (80, 24)
@@ -106,6 +106,8 @@ class Onlooker(Alone):
         self.done: list[str] = []
         self.gone: lobby_pb2.Table | Refused | None = None
         """How the table is shown to somebody who sits down there, or that it is not."""
+        self.early = 0
+        """How often the game is refused as one that is shown later."""
         self.lines: asyncio.Queue[talk_pb2.TalkLine] = asyncio.Queue()
 
     async def tables(self) -> AsyncIterator[Sequence[lobby_pb2.Table]]:
@@ -130,6 +132,15 @@ class Onlooker(Alone):
         if PERSON in running.engine.to_act(running.state):
             choice = self._choice(running, PERSON, BotLevel.EASY)
             self._apply(running, Act(PERSON, choice.move))
+
+    async def play(self, game_id: str) -> AsyncIterator[Moment]:
+        """The game, once it is shown."""
+        if self.early:
+            self.early -= 1
+            await asyncio.sleep(0.01)
+            raise not_yet(NOT_SHOWN_YET, "this game is shown after some more decisions")
+        async for moment in super().play(game_id):
+            yield moment
 
     async def sit(self, table_id: str, code: str = "") -> lobby_pb2.Table:
         """Sit down at Ann's table."""

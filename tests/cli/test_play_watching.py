@@ -57,6 +57,18 @@ async def test_who_watches_touches_nothing_and_leaves_nothing_behind() -> None:
         assert session.done == []
 
 
+async def test_a_game_that_is_shown_later_is_waited_for() -> None:
+    """Where those who watch are kept behind: that is said until there is something to see."""
+    session = Onlooker()
+    session.early = 5
+    async with shown(session) as pilot:
+        await come_to_watch(pilot)
+        await session.start("alone")
+        await until(pilot, lambda now: "it is about to be shown" in now)
+        seen = await until(pilot, lambda now: " ▶ Ann" in now)
+        assert "does not answer" not in seen
+
+
 async def test_one_game_after_the_other_is_watched() -> None:
     """The result stays until the next one begins."""
     session = Onlooker(seats=2)

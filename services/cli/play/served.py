@@ -10,7 +10,15 @@ from kozyr.lobby.v1 import lobby_pb2, lobby_pb2_grpc, talk_pb2
 
 from services.cli.finding import look_for
 from services.cli.pictures.look import Look
-from services.cli.play.session import Emote, Hint, Level, Moment, Opening, Running
+from services.cli.play.session import (
+    NOT_SHOWN_YET,
+    Emote,
+    Hint,
+    Level,
+    Moment,
+    Opening,
+    Running,
+)
 from services.client import lists
 from services.client.player import Player
 from services.client.tables import Tables
@@ -40,7 +48,13 @@ class Served:
     @property
     def lost(self) -> bool:
         """Whether something had to be tried again since the game last told anything."""
-        return self._player.repeated.total() > self._tried
+        return self._tries > self._tried
+
+    @property
+    def _tries(self) -> int:
+        """How often something was tried again that was not answered."""
+        tried = self._player.repeated.items()
+        return sum(often for what, often in tried if not what.endswith(NOT_SHOWN_YET))
 
     async def variants(self, language: str) -> lobby_pb2.ListVariantsResponse:
         """The games as the server plays them."""
@@ -154,7 +168,7 @@ class Served:
         """Everything that happens in a game, in order, across lost connections."""
         async with aclosing(self._player.follow(game_id)) as updates:
             async for update in updates:
-                self._tried = self._player.repeated.total()
+                self._tried = self._tries
                 told = tuple(update.happenings)
                 if update.skipped:
                     told = await self._history(update)

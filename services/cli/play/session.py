@@ -16,6 +16,8 @@ from services.client.variants import Move
 
 Level: TypeAlias = variant_pb2.BotLevel.ValueType
 Emote: TypeAlias = talk_pb2.Emote.ValueType
+NOT_SHOWN_YET = "NOT_SHOWN_YET"
+"""Why a game is refused that those without a seat see some decisions later."""
 
 
 @dataclass(frozen=True, slots=True)

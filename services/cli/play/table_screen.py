@@ -42,7 +42,7 @@ from services.cli.play.scene import (
     say,
     scene_of,
 )
-from services.cli.play.session import Moment, Session
+from services.cli.play.session import NOT_SHOWN_YET, Moment, Session
 from services.cli.play.spans import Line, Role, Span
 from services.cli.play.talk_screen import TalkScreen
 from services.cli.play.waiting import Waiting
@@ -189,6 +189,8 @@ class TableScreen(TalkScreen):
                 self._see(moment, self._look)
                 self.redraw()
         except Refused as refused:
+            if refused.reason == NOT_SHOWN_YET:
+                return await self._follow_game(game_id)
             unseen = refused.kind is Kind.NOT_FOUND
             self.say(NOT_SHOWN if unseen else friendly(refused), Role.MUTED if unseen else Role.BAD)
 

@@ -126,6 +126,8 @@ def _asks(waiting: Waiting) -> str:
         return "The game begins."
     if table.state == lobby_pb2.TABLE_STATE_CLOSED:
         return "The table is closed."
+    if own is None and waiting.watches and table.state == lobby_pb2.TABLE_STATE_PLAYING:
+        return "A game is played here; it is about to be shown."
     if own is None and waiting.watches:
         return "You watch this table; q leads to the lobby."
     if own is None:
