@@ -1,6 +1,6 @@
 """Moments and ids as they leave a process: database time on the wire, ids that sort by time."""
 
-import os
+import secrets
 import time
 from typing import AnyStr
 from uuid import UUID
@@ -18,7 +18,7 @@ def timestamp(at: int) -> Timestamp:
 
 def new_id() -> UUID:
     """A new UUIDv7 of this moment, by this machine's clock."""
-    octets = uuid7_octets(time.time_ns() // 1_000_000, os.urandom(RANDOM_BYTES))
+    octets = uuid7_octets(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES))
     return quick_uuid(octets)
 
 
