@@ -2,7 +2,8 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,13 @@ SOMEBODY_ELSES = {
 """Words that sound like it, and what has to happen first."""
 
 
-def refusals() -> Iterator[tuple[str, ast.Call]]:
+@cache
+def refusals() -> Sequence[tuple[str, ast.Call]]:
     """Where services make a refusal, clients and commands aside: the place and the call."""
+    return tuple(_refusals())
+
+
+def _refusals() -> Iterator[tuple[str, ast.Call]]:
     for path in sorted(ROOT.rglob("*.py")):
         if path.relative_to(ROOT).parts[0] in ("cli", "client", "kernel"):
             continue
