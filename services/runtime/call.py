@@ -33,7 +33,7 @@ class Call:
     table: str | None = None
     version: int | None = None
     address: str = NOWHERE
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # a token is among them
     span: "Span | None" = None
     started: float = field(default_factory=time.monotonic)
 
