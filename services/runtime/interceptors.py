@@ -151,6 +151,8 @@ class Gate(grpc.aio.ServerInterceptor):
                 raise
             except asyncio.CancelledError:
                 call.cancelled = True
+                if call.remaining_ms() == 0:  # gRPC ends it then, as its caller asked
+                    call.reason = "DEADLINE_EXCEEDED"
                 raise
             except Exception as error:
                 answer = self._to_answer(call, error)
@@ -384,7 +386,7 @@ def _asked_seconds(context: Context) -> float | None:
 def _code(call: Call, context: Context) -> str:
     """How a call ended that was not refused here."""
     if call.cancelled:
-        return "DEADLINE_EXCEEDED" if call.remaining_ms() == 0 else "CANCELLED"
+        return call.reason or "CANCELLED"
     code: Any = context.code()
     if not code:
         return "OK"

@@ -18,7 +18,7 @@ from engines.api import InvalidOption, RuleViolation
 from services.kernel.errors import FieldProblem, Kind, Refused, precondition
 from services.runtime.store.api import StoreUnavailable
 from tests.logs import logged
-from tests.runtime.echo import SECRET, Caller, Echo, refused, serving, settings, setup, token
+from tests.runtime.echo import NAME, SECRET, Caller, Echo, refused, serving, settings, setup, token
 
 REQUEST = RequestInfo(request_id="r-1")
 
@@ -276,7 +276,8 @@ async def test_a_deadline_beyond_the_maximum_is_cut(tmp_path: Path) -> None:
 async def test_a_client_that_goes_away_cancels_its_handler(
     tmp_path: Path, lines: io.StringIO
 ) -> None:
-    """Unary and stream handlers are told; the log line says CANCELLED."""
+    """Unary and stream handlers are told; the log line says CANCELLED, of a stream that was asked
+    for with a deadline too."""
     async with setup(tmp_path) as (echo, caller, _given):
         call = caller.method("Sleep")(REQUEST)
         await echo.entered.wait()
@@ -289,7 +290,12 @@ async def test_a_client_that_goes_away_cancels_its_handler(
         await echo.entered.wait()
         await stream.aclose()
         await asyncio.wait_for(echo.cancelled.wait(), 5)
-    assert [line["code"] for line in rpcs(lines)] == ["CANCELLED", "CANCELLED"]
+        echo.cancelled.clear()
+        limited: Any = caller.client.channel.unary_stream(f"/{NAME}/Watch")
+        call = limited(b"", timeout=0.2)
+        assert await call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        await asyncio.wait_for(echo.cancelled.wait(), 5)
+    assert [line["code"] for line in rpcs(lines)] == ["CANCELLED"] * 3
 
 
 async def test_calls_beyond_the_rate_say_which_limit_and_when(tmp_path: Path) -> None:

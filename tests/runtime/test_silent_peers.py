@@ -41,7 +41,7 @@ async def test_a_handler_ends_with_its_callers_deadline(tmp_path: Path) -> None:
             line.drop()
             await channel.close()
         (said,) = [each for each in map(json.loads, lines.getvalue().splitlines()) if "ms" in each]
-    assert said["code"] == "DEADLINE_EXCEEDED"
+    assert said["code"] == said["reason"] == "DEADLINE_EXCEEDED"
 
 
 async def test_a_silent_replica_is_asked_no_more(tmp_path: Path) -> None:
