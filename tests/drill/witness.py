@@ -88,9 +88,9 @@ class Remembering(Client):
     """A client to one service that writes down what it is answered."""
 
     def __init__(
-        self, address: str, settings: Settings, token: Callable[[], str | None], record: Record
+        self, service: str, settings: Settings, token: Callable[[], str | None], record: Record
     ) -> None:
-        super().__init__(address, settings, token)
+        super().__init__(settings.address(service), settings, token, service=service)
         self._record = record
         self._versions: dict[bytes, int | None] = {}
 
@@ -138,7 +138,7 @@ class Witness(Player):
         self.record = record
         self._unused = list(self._clients.values())
         self._clients = {
-            name: Remembering(settings.address(name), settings, lambda: self.access_token, record)
+            name: Remembering(name, settings, lambda: self.access_token, record)
             for name in SERVICES
         }
         self._identity = self.stub("lobby", identity_pb2_grpc.IdentityServiceStub)

@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--tables", type=int, default=LONG.tables, help=f"({LONG.tables})")
     parser.add_argument("--replicas", type=int, default=LONG.replicas, help="of each service (2)")
+    parser.add_argument("--moves", type=float, default=LONG.moves, help="of all, a second (60)")
     parser.add_argument("--quiet", type=float, default=LONG.quiet, help="seconds before (30)")
     parser.add_argument(
         "--hurry", type=float, default=1.0, help="times as fast as in the manifests"
@@ -37,6 +38,7 @@ def main() -> int:
         LONG,
         tables=given.tables,
         replicas=given.replicas,
+        moves=given.moves,
         quiet=given.quiet,
         hurry=given.hurry,
         together=given.together,

@@ -23,6 +23,7 @@ from services.cli.addresses import make_settings
 from services.cli.stack import own_environment, spawn
 from services.runtime.keys import ensure_keys
 from services.runtime.settings import SERVICES, Settings
+from tests.authority import OPERATORS, Authority, given
 from tests.drill.fleet import free_ports
 from tests.rolling.pace import Pace
 from tests.runtime.names import Names
@@ -56,7 +57,7 @@ class Pod:
 
 
 class Pods:
-    """So many replicas of each service; a context that runs them.
+    """So many replicas of each service, with TLS between all; a context that runs them.
 
     `settings` leads clients to all ready replicas of each service, by name. `all` holds every
     replica that there ever was.
@@ -81,6 +82,7 @@ class Pods:
         self._ports = dict(zip(SERVICES, ports, strict=True))
         self._numbers = {name: count(1) for name in SERVICES}
         self._addresses: dict[str, str] = {}
+        self._certificates: Mapping[str, Mapping[str, str]] = {}
         self._settings: Settings | None = None
 
     @property
@@ -101,9 +103,12 @@ class Pods:
             self.names.hosts[f"{name}-headless"] = []
             target = f"dns://{where}/{name}-headless.{DOMAIN}:{self._ports[name]}"
             self._addresses[f"{name}_address"] = target
-        given = {name.removeprefix("KOZYR_").lower(): v for name, v in self._given.items()}
-        values = {"data_folder": self.folder, **given, **self._addresses}
-        self._settings = make_settings(values)
+        self._certificates = Authority().lay_all(self.folder / "tls")
+        values: dict[str, Any] = {
+            name.removeprefix("KOZYR_").lower(): v for name, v in self._given.items()
+        }
+        values |= {"data_folder": self.folder, **given(self.folder / "tls" / OPERATORS)}
+        self._settings = make_settings(values | self._addresses)
         ensure_keys(self.settings.keys())
         try:
             async with asyncio.TaskGroup() as starting:
@@ -180,7 +185,7 @@ class Pods:
             environment[f"KOZYR_{name.upper()}_DATABASE_URL"] = url
         for name, milliseconds in self._paces[service].drain:
             environment[name] = str(milliseconds)
-        return environment | dict(self._given)
+        return {**environment, **self._certificates[service], **self._given}
 
 
 async def _terminate(pod: Pod, seconds: float) -> None:
