@@ -6,6 +6,7 @@ its people remember.
 
 import asyncio
 import random
+import resource
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -26,6 +27,8 @@ from tests.drill.witness import Record, Witness
 POLL_SECONDS = 0.1
 SIGNING_UP = 8
 """So many sign up at a time in each process."""
+FILES_MAX = 16_384
+"""So many connections and files a process of players may have open."""
 ENDING = 0.7
 """The share of their thinking time that players take once it is over, when all still play."""
 
@@ -112,6 +115,10 @@ _SIGNS: list[Signs] = []
 
 def _given(signs: Signs) -> None:
     _SIGNS[:] = [signs]
+    # A connection of each player to every replica is more than many systems allow at first.
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = FILES_MAX if allowed == resource.RLIM_INFINITY else min(FILES_MAX, allowed)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, allowed))
 
 
 @dataclass(slots=True)

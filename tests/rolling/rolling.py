@@ -27,12 +27,13 @@ from tests.rolling.pods import Pod, Pods
 
 ORDER = ("wallet", "game", "ai", "lobby")
 """Who is called before who calls."""
+AS_BY_DEFAULT = ("KOZYR_KEEPALIVE", "KOZYR_HEARTBEAT", "KOZYR_OUTAGE", "KOZYR_FEED")
 ENVIRONMENT: Mapping[str, str] = {
-    **{k: v for k, v in OF_THE_DRILL.items() if not k.startswith(("KOZYR_KEEP", "KOZYR_HEART"))},
+    **{k: v for k, v in OF_THE_DRILL.items() if not k.startswith(AS_BY_DEFAULT)},
     "KOZYR_BOT_DELAY_MS": "400",
     "KOZYR_WELCOME_CHIPS": "1000000",
 }
-"""As in the drill, but that connections and streams are as in production."""
+"""As in the drill, but that connections, streams and outages are as in production."""
 LEAST_THINK, MOST_THINK = 0.05, 6.0
 """Seconds a move, on average."""
 JITTER = 0.5
