@@ -18,16 +18,15 @@ import pytest
 import pytest_asyncio
 from google.protobuf.descriptor import Descriptor, MethodDescriptor
 from google.protobuf.message import Message
-from google.protobuf.timestamp_pb2 import Timestamp
 from kozyr.game.v1 import audit_pb2, game_pb2, history_pb2, variant_pb2, view_pb2
-from kozyr.lobby.v1 import identity_pb2, limits_pb2, lobby_pb2, standing_pb2
+from kozyr.lobby.v1 import identity_pb2, lobby_pb2, standing_pb2
 from kozyr.wallet.v1 import wallet_pb2
 
 from services.client.player import Player
 from services.kernel.ids import uuid7
 from services.runtime.access import ACCESS
 from services.runtime.auth import Role
-from tests.e2e import messages
+from tests.e2e import messages, rare
 from tests.e2e.house import (
     Answer,
     House,
@@ -155,6 +154,7 @@ async def _populate(given: House, players: list[Player]) -> World:
         "operator": given.token("operator"),
         **{name: given.token(name) for name in ("lobby", "game", "ai", "wallet")},
     }
+    shown = [view for view in views if legal(view)]
     pool: dict[str, list[Any]] = {
         "token": [link.token],
         "share_id": [link.share.share_id],
@@ -186,10 +186,12 @@ async def _populate(given: House, players: list[Player]) -> World:
         "issuer": ["", "players", "game", "nobody"],
         "display_name": ["Anna", "Boris 2"],
         "confirm_name": [*(player.display_name for player in players), "Anna"],
-        "view": [view for view in views if legal(view)],
+        "view": shown,
         "history": history,
         "move": [_wrapped(view, m) for view in views for m in legal(view)],
         "turn": sorted({view.turn for view in views[:40]}),
+        "from_size": [1, 1, 2],
+        "to_size": [0, 1, 2],
         "turn_ms": [1_000, 30_000],
         "seed_ms": [1, 1_000],
         "chips": [1, 20, 100],
@@ -199,8 +201,8 @@ async def _populate(given: House, players: list[Player]) -> World:
         "seats": [],
     }
     samples = _samples(views[-1], disputes, fresh[10:])
-    for rare in (*await _ended(given), *_excluded()):
-        samples.setdefault(rare.DESCRIPTOR.full_name, []).append(rare)
+    for each in (*await _ended(given), *rare.excluded(), *rare.common(shown, fresh[20:24])):
+        samples.setdefault(each.DESCRIPTOR.full_name, []).append(each)
     known = {name: values for name, values in pool.items() if values}
     return World(given, players, tokens, games, known, samples)
 
@@ -222,15 +224,6 @@ async def _ended(given: House) -> list[Message]:
         standing_pb2.RecordGameRequest(request_id=f"g{number}", game=game)
         for number, game in enumerate(ended)
     ]
-
-
-def _excluded() -> list[Message]:
-    """Exclusions of oneself for some days."""
-    made: list[Message] = []
-    for days in (1, 2, 300):
-        until = Timestamp(seconds=int(time.time()) + days * 86_400)
-        made.append(limits_pb2.ExcludeMyselfRequest(request_id=f"x{days}", end_time=until))
-    return made
 
 
 def _samples(
@@ -355,7 +348,7 @@ def _is_field(method: MethodDescriptor, name: str) -> bool:
 
 async def test_whatever_is_sent_is_answered_in_order(world: World) -> None:
     """No INTERNAL, no hang, no crash: a reply, or one reason and, for fields, their names."""
-    rng = Random(SEED)
+    chance = {path(method): Random(f"{SEED} {path(method)}") for _, method in rpcs()}
     gate = asyncio.Semaphore(AT_ONCE)
     problems: list[str] = []
     codes: Counter[str] = Counter()
@@ -375,6 +368,7 @@ async def test_whatever_is_sent_is_answered_in_order(world: World) -> None:
     sent = []
     for _ in range(N):
         for service, method in rpcs():
+            rng = chance[path(method)]  # of its own, so that an RPC more changes no other's
             role = rng.choice(roles_for(method))
             if rng.random() < 0.15 and method.name not in AWAY:
                 role = rng.choice(sorted(world.tokens))
