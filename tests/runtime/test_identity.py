@@ -1,6 +1,5 @@
 """TLS between services: who is let in by his certificate, and who may speak over which."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from services.runtime.server import CannotStart, Running
 from services.runtime.settings import SERVICES, Settings
 from tests.authority import OPERATORS, Authority
 from tests.runtime.echo import NAME, Caller, Echo, serving, settings, token
+from tests.runtime.test_metrics import asked
 
 CERTIFIED = (*SERVICES, EDGE, OPERATORS)
 
@@ -253,19 +253,10 @@ async def test_metrics_tell_when_the_certificate_ends(tmp_path: Path) -> None:
     given = settings(tmp_path, **own, metrics_listen="127.0.0.1:0")
     async with serving(Echo(), given) as server:
         assert server.metrics_port is not None
-        page = await fetched(server.metrics_port)
+        page = (await asked(server.metrics_port, b"GET /metrics HTTP/1.1\r\n\r\n")).decode()
     (line,) = [
         each
         for each in page.splitlines()
         if each.startswith('kozyr_tls_certificate_left_seconds{service="wallet"}')
     ]
     assert 0 <= 3 * 86_400 - float(line.split()[1]) < 60
-
-
-async def fetched(port: int) -> str:
-    """The page of metrics."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
-    page = (await reader.read()).decode()
-    writer.close()
-    return page

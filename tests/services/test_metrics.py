@@ -15,6 +15,8 @@ from services.game import disputes, steps
 from services.lobby import evolve
 from services.runtime.health import Health
 from services.runtime.metrics import CALLS, CHECKS, DUE_KINDS, FAMILIES, OTHER
+from tests.authority import Authority
+from tests.runtime.echo import Echo, serving, settings
 from tests.runtime.series import Series, moved, series
 from tests.runtime.test_metrics import asked
 from tests.runtime.test_relay import STREAM, replica
@@ -47,6 +49,7 @@ async def test_every_family_moves(
     async with replica(postgres_url) as here, replica(postgres_url) as there:
         here.relay.tell(STREAM, 1)
         assert await there.feed.wait(STREAM, 0, timeout_s=20) == 1
+    await show_a_certificate(tmp_path / "certificate")
     await Health((), {CHECKS[0]: fail}).refresh()
     changes = moved(before)
     still = {
@@ -117,6 +120,14 @@ async def fall_behind(folder: Path) -> None:
         for _ in range(6):
             await taken(quick, (await here.play(rng)).version)
         assert (await anext(slow)).HasField("snapshot")
+
+
+async def show_a_certificate(folder: Path) -> None:
+    """A service with a certificate is asked for its metrics."""
+    own = Authority().lay(folder / "own", "wallet")
+    async with serving(Echo(), settings(folder, **own, metrics_listen="127.0.0.1:0")) as server:
+        assert server.metrics_port is not None
+        await asked(server.metrics_port, b"GET /metrics HTTP/1.1\r\n\r\n")
 
 
 def test_kinds_of_due_work_are_declared() -> None:
