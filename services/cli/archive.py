@@ -105,6 +105,9 @@ def run(arguments: argparse.Namespace) -> int:
             f"a statement failed ({problem}): tables or rights are not this release's; run "
             "`kozyr migrate game` with the owner's URL"
         ) from None
+    except OSError as error:
+        named = error.filename or getattr(arguments, "folder", where.keys())
+        raise Failure(f"{named}: {error.strerror}") from None
 
 
 def _month(arguments: argparse.Namespace) -> Month:
@@ -262,7 +265,7 @@ async def _drop(where: Settings, arguments: argparse.Namespace) -> int:
             manifest = await _verified_of(where, arguments, month)
             await _require_recorded(engine, manifest)
             _report(arguments.folder, manifest)
-            await place.drop()
+            await place.drop(manifest)
     show([f"{month}: its tables are dropped; the archive is all there is"])
     return FINE
 

@@ -383,6 +383,37 @@ def test_a_folder_is_for_one_month_and_one_writer(copies: Kept) -> None:
     assert (code, "an embedded database (SQLite) has no partitions" in said) == (1, True)
 
 
+@pytest.mark.parametrize("name", ["logs-2025.tar", "logs-00001", "logs-old/", "manifest.json"])
+def test_what_is_of_no_archive_is_left_alone(copies: Kept, tmp_path: Path, name: str) -> None:
+    """A folder with what a run would remove or write over, and did not make, is refused; whatever
+    else lies there is not touched."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / ".notes.part").write_text("mine")
+    write = ("archive", "write", "--month", MONTHS[0], folder)
+    assert copies.type(*write)[0] == 0
+    (folder / "manifest.json").unlink()
+    if name.endswith("/"):
+        (folder / name).mkdir()
+    else:
+        (folder / name).write_text("{}")
+    before = {file.name for file in folder.iterdir()}
+    code, said = copies.type(*write)
+    assert (code, "of no archive" in said) == (1, True), said
+    assert {file.name for file in folder.iterdir()} == before
+    assert (folder / ".notes.part").read_text() == "mine"
+
+
+def test_a_file_that_cannot_be_read_is_named(copies: Kept) -> None:
+    """By every command that reads or writes one, in a line."""
+    folder = copies.folders[MONTHS[0]]
+    (folder / "manifest.json").unlink()
+    (folder / "manifest.json").mkdir()
+    for words in (("verify",), ("write", "--month", MONTHS[0])):
+        code, said = copies.type("archive", *words, folder)
+        assert (code, str(folder / "manifest.json") in said) == (1, True), said
+
+
 def test_many_logs_are_checked_by_several_processes(
     copies: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ logs make equal octets. docs/audits.md writes the form down.
 
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -26,6 +27,8 @@ from verifier.wrong import Wrong
 MANIFEST = "manifest.json"
 FILES = "logs-*"
 """What else an archive's folder holds."""
+FILE = re.compile(r"logs-[0-9]{5,9}\.(jsonl\.gz|index\.jsonl)")
+"""How that is named."""
 FILE_BYTES_MAX = 64 * 2**20
 FILE_LOGS_MAX = 10_000
 """A file is closed when it has come to either."""

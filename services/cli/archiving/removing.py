@@ -200,13 +200,18 @@ class Place:
 
     # --------------------------------------------------------------------- dropping and attaching
 
-    async def drop(self) -> None:
-        """Drop the detached tables."""
+    async def drop(self, manifest: Manifest) -> None:
+        """Drop the detached tables; raises Failure where the month is back, or has left with
+        another archive meanwhile."""
 
         async def attempt() -> None:
             async with write(self.engine) as connection:
                 await connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_MS}"))
-                await self._require_left(connection)
+                if await self._left(connection) != manifest.digest:
+                    raise Failure(f"{self.month}: another has just detached it again")
+                for table in TABLES:
+                    if (await connection.execute(PARTITION, {"name": self.part(table)})).scalar():
+                        raise Failure(f"{self.part(table)} is not detached")
                 for table in TABLES:
                     await connection.exec_driver_sql(f"DROP TABLE IF EXISTS {self.part(table)}")
 
@@ -230,9 +235,8 @@ class Place:
         async def attempt() -> None:
             async with write(self.engine) as connection:
                 await self._locked(connection)
-                await self._require_left(connection)
-                if not (await connection.execute(EXISTS, {"name": self.part(GUARDED[0])})).scalar():
-                    raise Failure(f"{self.month}: another has just dropped its tables")
+                await self._left(connection)
+                await self._require_kept(connection)
                 for table in TABLES:
                     await self._attach(connection, table)
                 gone = delete(archived_months).where(archived_months.c.month == str(self.month))
@@ -240,27 +244,46 @@ class Place:
 
         await again_while_busy(attempt)
 
-    async def _require_left(self, connection: AsyncConnection) -> None:
-        """Whoever drops or attaches holds the month's row, so that one of them is the first."""
-        row = select(archived_months).where(archived_months.c.month == str(self.month))
-        if (await connection.execute(row.with_for_update())).one_or_none() is None:
+    async def _left(self, connection: AsyncConnection) -> bytes:
+        """The manifest that the month has left with; until the transaction ends nobody attaches or
+        drops it. Raises Failure where it is back."""
+        rows = select(archived_months.c.manifest).where(archived_months.c.month == str(self.month))
+        found: bytes | None = (await connection.execute(rows.with_for_update())).scalar()
+        if found is None:
             raise Failure(f"{self.month}: another has just attached it")
+        return found
+
+    async def _require_kept(self, connection: AsyncConnection) -> None:
+        """Raises Failure unless the detached log is all there."""
+        for name in map(self.part, GUARDED):
+            if not (await connection.execute(EXISTS, {"name": name})).scalar_one():
+                raise Failure(f"{name} is not there; restore it from a dump first")
 
     async def _whole(self) -> None:
-        """The detached events lead to the heads that stayed."""
-        name = self.part("events")
+        """The detached events lead to the heads that stayed, and their secrets are there."""
+        name, secrets = map(self.part, GUARDED)
         missing = text(
             f"SELECT h.stream FROM heads h WHERE h.{self.rule.replace('AND ', 'AND h.')} "  # noqa: S608
             f"AND NOT EXISTS (SELECT FROM {name} e WHERE e.stream = h.stream "
             "AND e.version = h.version AND e.hash = h.hash) LIMIT 1"
         )
+        sealed = text(
+            f"SELECT e.stream FROM {name} e WHERE e.secret_digest IS NOT NULL "  # noqa: S608
+            f"AND NOT EXISTS (SELECT FROM {secrets} s WHERE s.stream = e.stream "
+            "AND s.version = e.version) LIMIT 1"
+        )
         async with read(self.engine) as connection:
+            await self._require_kept(connection)
             lost = (await connection.execute(missing)).scalar_one_or_none()
             _, wanted = await counted(connection, self.month)
             found = (await connection.execute(_count(name))).scalar_one()
         if lost is not None or found != wanted:
             what = lost or f"{found} of {wanted} events"
             raise Failure(f"{name} is not what the heads say: {what}")
+        async with read(self.engine) as connection:
+            bare = (await connection.execute(sealed)).scalar()
+        if bare is not None:
+            raise Failure(f"{secrets} lacks a secret of {bare}")
 
     async def _attach(self, connection: AsyncConnection, table: str) -> None:
         run, part = connection.exec_driver_sql, self.part(table)

@@ -15,7 +15,7 @@ from services.game.tree import leaves
 from services.kernel.decider import fold
 from services.runtime.database import database_now, read
 from services.runtime.notes import Checkpoint
-from services.runtime.store.months import Month, month_at
+from services.runtime.store.months import Month, archived, month_at
 from services.runtime.store.schema import heads, tags, work
 from services.runtime.store.sql import SqlStore
 
@@ -57,6 +57,9 @@ async def obstacles(
         present = month_at(await database_now(connection) // 1_000)
         if month >= present:
             return [Obstacle(None, "MONTH_NOT_OVER", f"{month} is not over")]
+        if month in await archived(connection):
+            detail = "has left the database; the archive it left with is what there is"
+            return [Obstacle(None, "MONTH_ARCHIVED", f"{month} {detail}")]
         found = await _running(connection, month)
         runs = {each.stream for each in found}  # which says all else of them
         others = [*await _undone(connection, month), *await _uncovered(connection, month)]

@@ -182,9 +182,10 @@ class Archivist:
     def _sign(self, files: Sequence[File], games: int, disputes: int) -> Manifest:
         """Write the manifest, once what it names is there and nothing else."""
         named = {name for file in files for name in (file.data, file.index)}
-        for path in (*self.folder.glob(form.FILES), *self.folder.glob(".*.part")):
+        drafts = [*self.folder.glob(f".{form.FILES}.part"), _draft(self.folder / form.MANIFEST)]
+        for path in (*self.folder.glob(form.FILES), *drafts):
             if path.name not in named:
-                path.unlink()
+                path.unlink(missing_ok=True)
         public = self.key.public_key()
         made = Manifest(
             month=self.month,
@@ -219,7 +220,19 @@ def log_line(key: Ed25519PrivateKey, stream: UUID, rows: Sequence[Recorded]) -> 
 
 
 def require_month(folder: Path, month: Month) -> None:
-    """Raises Failure for a folder that holds another month."""
+    """Raises Failure for a folder that holds another month, or what is of no archive and would be
+    written over or removed."""
+    for path in sorted(folder.glob(form.FILES)):
+        if not form.FILE.fullmatch(path.name) or not path.is_file():
+            raise Failure(f"{path}: is of no archive; name another folder")
+    manifest = folder / form.MANIFEST
+    if manifest.exists():
+        try:
+            found = form.manifest_of(manifest.read_bytes()).month
+        except Wrong:
+            raise Failure(f"{manifest}: of no archive, or damaged; move it away first") from None
+        if found != month:
+            raise Failure(f"{folder}: holds {found}; each month has a folder of its own")
     for index in sorted(folder.glob("logs-*.index.jsonl"))[:1]:
         with index.open("rb") as file:
             line = file.readline()
@@ -254,7 +267,7 @@ def held(folder: Path) -> Iterator[None]:
 @contextmanager
 def _whole(path: Path) -> Iterator[BinaryIO]:
     """A file that has its name only once all of it is on disk."""
-    draft = path.with_name(f".{path.name}.part")
+    draft = _draft(path)
     try:
         with draft.open("wb") as file:
             yield file
@@ -270,6 +283,10 @@ def _whole(path: Path) -> Iterator[BinaryIO]:
         raise Failure(f"{path}: {error.strerror}") from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _draft(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part")
 
 
 def _described(name: str, entries: Sequence[Entry], sha256: str, index_sha256: str) -> File:

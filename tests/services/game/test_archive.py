@@ -21,12 +21,12 @@ from services.cli.archiving import removing
 from services.cli.archiving.removing import TABLES
 from services.cli.dossier import Dossier
 from services.cli.main import INTERRUPTED
-from services.cli.outcome import Failure
 from services.game.checking import Held, check_game
 from services.game.server import FOLDERS
 from services.game.tree_audit import verify_tree
 from services.kernel.errors import Kind, Refused
 from services.runtime.database import SQLITE, close_engine, open_engine, write
+from services.runtime.migrate import again_while_busy
 from services.runtime.signing import archive_octets
 from services.runtime.store.months import month_of
 from services.runtime.store.schema import archived_months
@@ -182,7 +182,11 @@ async def test_a_month_leaves_the_database_and_comes_back(
         assert await opened(scene, link) == ""
         assert "archived" not in await terminal.said("audit", "--all")
         await terminal.said(*detach)
-        await dropped_and_restored(scene, terminal, folder, postgres_url)
+        drop = ("archive", "drop", "--month", MONTH, folder)
+        assert "has just attached it" in await meanwhile(terminal, drop, attach, monkeypatch)
+        assert await scene.told(game) == before
+        await terminal.said(*detach)
+        await dropped_and_restored(scene, terminal, folder, postgres_url, monkeypatch)
         assert await scene.told(game) == before
         assert documented(lambda answer: "WRONG" not in answer) <= terminal.shapes(folder)
         later = await scene.house.open(people=0, bots=2)
@@ -215,15 +219,41 @@ async def not_yet(
     await terminal.write(MONTH, detach[-1])
 
 
-async def dropped_and_restored(scene: Past, terminal: Terminal, folder: Path, owner: str) -> None:
-    """Gone for good there are the files alone; rows out of a dump are taken back if they are all
-    there, and guarded again."""
+async def meanwhile(
+    terminal: Terminal,
+    first: tuple[Any, ...],
+    second: tuple[Any, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
+    """Why a command ends badly when another operator's is carried out in between: after it has
+    looked at everything, before it acts."""
+    with monkeypatch.context() as patched:
+
+        async def late(attempt: Callable[[], Awaitable[None]]) -> None:
+            patched.undo()
+            await terminal.said(*second)
+            await again_while_busy(attempt)
+
+        patched.setattr(removing, "again_while_busy", late)
+        code, text = await terminal.run(*first)
+    assert code == 1, text
+    return text
+
+
+async def dropped_and_restored(
+    scene: Past, terminal: Terminal, folder: Path, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gone for good there are the files alone, which are not written anew; rows out of a dump are
+    taken back if they are all there, and guarded again."""
     game, (event, secret) = scene.games[1], DETACHED
     before = await told(terminal, game, folder)
     drop, attach = ("archive", "drop", "--month", MONTH, folder), ("archive", "attach")
     await run_as(owner, *(f"CREATE TABLE kept_{table} AS TABLE {table}" for table in DETACHED))
-    for _ in range(2):
-        assert "are dropped" in await terminal.said(*drop)
+    back = (*attach, "--month", MONTH)
+    assert "restore it from a dump" in await meanwhile(terminal, back, drop, monkeypatch)
+    assert "are dropped" in await terminal.said(*drop)
+    code, text = await terminal.run("archive", "write", "--month", MONTH, folder)
+    assert (code, "MONTH_ARCHIVED" in text) == (1, True)
     code, text = await terminal.run(*attach, "--month", MONTH)
     assert (code, "from a dump first" in text) == (1, True)
     await answered_with_the_month(scene)
@@ -235,11 +265,11 @@ async def dropped_and_restored(scene: Past, terminal: Terminal, folder: Path, ow
     code, text = await terminal.run(*attach, "--month", MONTH)
     assert (code, f"{event} is not what the heads say" in text) == (1, True)
     await run_as(owner, f"TRUNCATE {event}", f"INSERT INTO {event} TABLE kept_{event}")
+    await run_as(owner, f"TRUNCATE {secret}")
+    code, text = await terminal.run(*attach, "--month", MONTH)
+    assert (code, f"{secret} lacks a secret of " in text) == (1, True)
+    await run_as(owner, f"INSERT INTO {secret} TABLE kept_{secret}")
     assert "attached again" in await terminal.said(*attach, "--month", MONTH)
-    engine = open_engine(owner)
-    with pytest.raises(Failure, match="another has just attached it"):
-        await removing.Place(engine, MONTH).drop()
-    await close_engine(engine)
     for change in (f"DELETE FROM {event}", f"TRUNCATE {secret}"):  # noqa: S608
         with pytest.raises(DBAPIError, match="never changed or removed"):
             await run_as(owner, change)
