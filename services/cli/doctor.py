@@ -70,7 +70,7 @@ async def examine(where: Settings, against: Path | None = None) -> list[Symptom]
     if token is not None:
         found += await asyncio.gather(*(tokens.taken(where, n, token) for n in sorted(reached)))
     found += await _within("databases", stored.look(where))
-    if token is not None:
+    if token is not None and reached:
         found += await _asked(where, token, reached, against)
     return found
 

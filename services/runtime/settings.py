@@ -11,6 +11,7 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from services.runtime.database_url import DatabaseUrl
 from services.runtime.origin import networks
 from services.runtime.sign_in_settings import SignInSettings
 from services.runtime.trace_settings import TraceSettings
@@ -95,11 +96,11 @@ class Settings(SignInSettings, TraceSettings):
         "clients of a service that asks for no certificate (the edge).",
     )
 
-    lobby_database_url: SecretStr | None = Field(
+    lobby_database_url: DatabaseUrl | None = Field(
         default=None, description="Database of lobby; default SQLite in the data folder."
     )
-    game_database_url: SecretStr | None = Field(default=None, description="Database of game.")
-    wallet_database_url: SecretStr | None = Field(default=None, description="Database of wallet.")
+    game_database_url: DatabaseUrl | None = Field(default=None, description="Database of game.")
+    wallet_database_url: DatabaseUrl | None = Field(default=None, description="Database of wallet.")
     database_role: str | None = Field(
         default=None,
         min_length=1,

@@ -11,7 +11,7 @@ import pytest
 from services.cli.checkup import certificates, reachable
 from services.cli.checkup.symptoms import Level, Symptom
 from services.cli.main import main
-from services.cli.outcome import UNREACHABLE
+from services.cli.outcome import UNREACHABLE, WRONG
 from services.cli.stack import TLS, Stack
 from services.runtime.server import Running
 from services.runtime.settings import SERVICES, Settings
@@ -132,6 +132,19 @@ def test_a_command_says_that_our_certificates_are_no_good(
     said = capsys.readouterr().err
     assert "CERTIFICATE_UNREADABLE" in said
     assert "kozyr doctor" in said
+
+
+def test_the_doctor_looks_on_where_our_certificates_are_no_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To who is sent to it for that it says why, also where it has an operator's token."""
+    monkeypatch.setenv("KOZYR_TLS_CA_FILE", str(tmp_path / "none"))
+    for token in ("", "token"):
+        monkeypatch.setenv("KOZYR_TOKEN", token)
+        assert main(["doctor", "--data", str(tmp_path)]) == WRONG
+        said = capsys.readouterr()
+        assert f"BAD  certificates: {tmp_path / 'none'}: No such file" in said.out
+        assert not said.err
 
 
 def test_a_stack_of_this_machine_is_plain_whatever_the_shell_has(

@@ -64,6 +64,24 @@ def test_bad_settings_are_refused(changes: dict[str, Any]) -> None:
     assert setting_problems(caught.value)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        SECRET, "", "mysql://k:p@db/game", "sqlite:///g", f"postgresql+asyncpg://k:p@db:{SECRET}/g",
+        f"postgresql+asyncpg://k@{SECRET}:x:y/g", f"postgresql://k:{SECRET}@db/game",
+    ],
+)  # fmt: skip
+def test_the_url_of_a_database_is_refused_without_its_words(url: str) -> None:
+    """Before anything opens it, whose error might tell parts of a password."""
+    for name in ("lobby_database_url", "game_database_url", "wallet_database_url"):
+        given: dict[str, Any] = {name: url}
+        with pytest.raises(ValidationError) as caught:
+            Settings(**given)
+        (problem,) = setting_problems(caught.value)
+        assert name.upper() in problem
+        assert SECRET not in problem
+
+
 def test_the_table_documents_every_setting() -> None:
     """A line a setting, with its default and what it means."""
     table = settings_table()
