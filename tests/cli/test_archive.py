@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import shutil
+import stat
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, replace
@@ -402,6 +403,20 @@ def test_what_is_of_no_archive_is_left_alone(copies: Kept, tmp_path: Path, name:
     assert (code, "of no archive" in said) == (1, True), said
     assert {file.name for file in folder.iterdir()} == before
     assert (folder / ".notes.part").read_text() == "mine"
+
+
+def test_an_archive_is_for_its_owner_alone(copies: Kept, tmp_path: Path) -> None:
+    """The hands of all are in it; and nothing is written through a link that lies there."""
+    folder, elsewhere = tmp_path / "mine", tmp_path / "elsewhere"
+    write = ("archive", "write", "--month", MONTHS[0], folder)
+    assert copies.type(*write)[0] == 0
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert (stat.S_IMODE(folder.stat().st_mode), modes) == (0o700, {0o600})
+    elsewhere.write_text("another's")
+    (folder / "logs-00001.jsonl.gz").unlink()
+    (folder / ".logs-00001.jsonl.gz.part").symlink_to(elsewhere)
+    assert copies.type(*write)[0] == 0
+    assert elsewhere.read_text() == "another's"
 
 
 def test_a_file_that_cannot_be_read_is_named(copies: Kept) -> None:

@@ -248,7 +248,7 @@ def require_month(folder: Path, month: Month) -> None:
 def held(folder: Path) -> Iterator[None]:
     """The folder, made if need be, and held for one writer; raises Failure."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise Failure(f"{folder}: {error.strerror}") from None
@@ -266,10 +266,13 @@ def held(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[BinaryIO]:
-    """A file that has its name only once all of it is on disk."""
+    """A file that has its name only once all of it is on disk, for its owner alone: hands are in
+    it."""
     draft = _draft(path)
     try:
-        with draft.open("wb") as file:
+        draft.unlink(missing_ok=True)
+        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
