@@ -3,7 +3,8 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-WORKERS ?= 2
+# One more than there are cores: tests wait for processes as much as they work.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 7) + 1)')
 N ?= 5000
 MINUTES ?= 3
 TABLES ?= 200
@@ -38,7 +39,7 @@ demo: $(RUN) ## Play whole games over four services, break one, replay and audit
 run: $(RUN) ## Run everything on this machine, with what to try next
 	$(BIN)/kozyr up
 
-test: $(DEV) ## Run every test on WORKERS=2 processes
+test: $(DEV) ## Run every test, on WORKERS=n processes at once
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 10 $(ARGS)
 
 check: $(DEV) ## Check style, types, imports, the wire contract and generated code; change nothing
