@@ -23,7 +23,7 @@ from services.cli import doctor
 from services.cli.checkup import books, keyfolder, stored, tokens
 from services.cli.checkup.symptoms import Level, Symptom
 from services.cli.main import main
-from services.cli.outcome import FINE, WRONG
+from services.cli.outcome import FINE, USAGE, WRONG
 from services.cli.witness import CHECKPOINT
 from services.kernel.ids import uuid7
 from services.runtime.keys import ensure_keys, load_private
@@ -363,18 +363,18 @@ async def test_a_record_that_nobody_signs_on(scene: Scene, tmp_path: Path) -> No
 
 
 async def test_no_secret_is_told(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither keys nor tokens nor the password of a database that does not answer."""
+    """Neither keys nor tokens nor the password of a database that does not answer, or of a URL
+    that is none."""
+    asked = ["doctor", "--data", str(scene.settings.data_folder), "--json"]
     url = "postgresql+asyncpg://kozyr:pa55word@127.0.0.1:9/game"
     with pytest.MonkeyPatch.context() as given:
         given.setenv("KOZYR_GAME_DATABASE_URL", url)
+        assert await asyncio.to_thread(main, asked) == WRONG
         given.setenv("KOZYR_LOBBY_DATABASE_URL", "mysql://kozyr:pa55word@host/lobby")
-        code = await asyncio.to_thread(
-            main, ["doctor", "--data", str(scene.settings.data_folder), "--json"]
-        )
+        assert await asyncio.to_thread(main, asked) == USAGE
     out = "".join(capsys.readouterr())
-    assert code == WRONG
     assert "database game" in out
-    assert "KOZYR_LOBBY_DATABASE_URL is no database's URL" in out
+    assert "KOZYR_LOBBY_DATABASE_URL" in out
     secrets = ["pa55word", "eyJ", "PRIVATE KEY"]
     for path in (*scene.settings.keys().glob("*.key"), *scene.settings.keys().glob("*.seal")):
         secrets += [line for line in path.read_text("ascii").splitlines() if len(line) > 30]

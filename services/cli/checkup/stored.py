@@ -12,7 +12,7 @@ from uuid import UUID
 
 from alembic.util import CommandError
 from sqlalchemy import exists, func, select
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from services.cli.checkup.symptoms import Symptom, age, bad, ok, warn
@@ -89,11 +89,7 @@ async def _database(settings: Settings, name: str, held: Held) -> list[Symptom]:
                 "or the data folder by --data",
             )
         ]
-    try:
-        engine = open_reader(url)
-    except (ArgumentError, ValueError, ModuleNotFoundError):
-        setting = f"KOZYR_{name.upper()}_DATABASE_URL"
-        return [bad(check, f"{setting} is no database's URL", f"put {setting} right")]
+    engine = open_reader(url)
     try:
         return await _looked_at(settings, name, engine, held)
     except StoreUnavailable as refusal:
