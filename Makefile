@@ -40,7 +40,7 @@ run: $(RUN) ## Run everything on this machine, with what to try next
 	$(BIN)/kozyr up
 
 test: $(DEV) ## Run every test, on WORKERS=n processes at once
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10 $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 10 $(ARGS)
 
 check: $(DEV) ## Check style, types, imports, the wire contract and generated code; change nothing
 	$(BIN)/ruff check
