@@ -157,6 +157,7 @@ async def _write(where: Settings, arguments: argparse.Namespace) -> int:
             raise Failure(
                 f"{arguments.checkpoints}: no checkpoint in it covers {month}; export a newer one"
             )
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with held(folder), progress("archive") as tell:
             require_month(folder, month)
             archivist = Archivist(engine, store, key, month, folder, *covers)

@@ -113,8 +113,7 @@ class Certificates:
         try:
             read = self._load()
         except (OSError, ValueError) as error:
-            path = str(self._own[0] or self._authorities)
-            log.get().error("certificate_not_read", path=path, problem=str(error))
+            log.get().error("certificate_not_read", problem=str(error))  # it names the file
             return
         self._seen = seen
         if read != self._read:

@@ -101,15 +101,15 @@ class Place:
                 break
         if (left := next(wanted, None)) is not None:
             raise Failure(f"{left.stream}: is in the archive and not in the database")
-        await self._compare_events(manifest)
-
-    async def _compare_events(self, manifest: Manifest) -> None:
-        """There is no event in the partition that no head knows of."""
-        name = self.part("events")
         async with read(self.engine) as connection:
-            if not (await connection.execute(EXISTS, {"name": name})).scalar_one():
-                return
-            found = (await connection.execute(_count(name))).scalar_one()
+            await self._compare_events(connection, manifest)
+
+    async def _compare_events(self, connection: AsyncConnection, manifest: Manifest) -> None:
+        """There is no event in the month's table, attached or not, that no head knows of."""
+        name = self.part("events")
+        if not (await connection.execute(EXISTS, {"name": name})).scalar_one():
+            return
+        found = (await connection.execute(_count(name))).scalar_one()
         if found != manifest.events:
             raise Failure(f"{name} has {found} events, the archive {manifest.events}")
 
@@ -201,8 +201,8 @@ class Place:
     # --------------------------------------------------------------------- dropping and attaching
 
     async def drop(self, manifest: Manifest) -> None:
-        """Drop the detached tables; raises Failure where the month is back, or has left with
-        another archive meanwhile."""
+        """Drop the detached tables; raises Failure where the month is back, has left with another
+        archive meanwhile, or has an event that is not in this one."""
 
         async def attempt() -> None:
             async with write(self.engine) as connection:
@@ -212,6 +212,7 @@ class Place:
                 for table in TABLES:
                     if (await connection.execute(PARTITION, {"name": self.part(table)})).scalar():
                         raise Failure(f"{self.part(table)} is not detached")
+                await self._compare_events(connection, manifest)
                 for table in TABLES:
                     await connection.exec_driver_sql(f"DROP TABLE IF EXISTS {self.part(table)}")
 

@@ -246,9 +246,8 @@ def require_month(folder: Path, month: Month) -> None:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """The folder, made if need be, and held for one writer; raises Failure."""
+    """The folder, held for one command; raises Failure."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise Failure(f"{folder}: {error.strerror}") from None

@@ -203,7 +203,8 @@ async def not_yet(
     """Without an archive, by a service's role, too early, or with another log since, nothing is
     taken out; then there is an archive of all."""
     code, text = await terminal.run(*detach)
-    assert (code, "WRONG" in text) == (1, True)  # there is no archive yet
+    assert (code, "No such file" in text) == (1, True)  # there is no archive yet
+    assert not detach[-1].exists()
     monkeypatch.setenv("KOZYR_GAME_DATABASE_URL", postgres.as_service(owner))
     await terminal.write(MONTH, detach[-1])
     code, text = await terminal.run(*detach)
@@ -243,12 +244,18 @@ async def meanwhile(
 async def dropped_and_restored(
     scene: Past, terminal: Terminal, folder: Path, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Gone for good there are the files alone, which are not written anew; rows out of a dump are
-    taken back if they are all there, and guarded again."""
+    """What is not in the archive is not dropped. Gone for good there are the files alone, which are
+    not written anew; rows out of a dump are taken back if they are all there, and guarded again."""
     game, (event, secret) = scene.games[1], DETACHED
     before = await told(terminal, game, folder)
     drop, attach = ("archive", "drop", "--month", MONTH, folder), ("archive", "attach")
     await run_as(owner, *(f"CREATE TABLE kept_{table} AS TABLE {table}" for table in DETACHED))
+    one = f"CREATE TABLE one AS SELECT * FROM {event} LIMIT 1"  # noqa: S608
+    await run_as(owner, one, "UPDATE one SET version = 900", f"INSERT INTO {event} TABLE one")
+    code, text = await terminal.run(*drop)
+    assert (code, f"{event} has " in text) == (1, True)
+    await run_as(owner, f"ALTER TABLE {event} DISABLE TRIGGER archived_no_change")
+    await run_as(owner, f"DELETE FROM {event} WHERE version = 900")  # noqa: S608
     back = (*attach, "--month", MONTH)
     assert "restore it from a dump" in await meanwhile(terminal, back, drop, monkeypatch)
     assert "are dropped" in await terminal.said(*drop)
